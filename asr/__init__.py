@@ -1,0 +1,1 @@
+"""Text and models: from features to words."""

@@ -1,0 +1,21 @@
+"""Errors of text, manifests, bundles and settings; all of them are CepstraError."""
+
+from audio.errors import AudioError, CepstraError
+
+__all__ = ["AudioError", "BundleError", "CepstraError", "ConfigError", "ManifestError", "TrainingError"]
+
+
+class ManifestError(CepstraError):
+    """A manifest that can't be read; names file, line and key."""
+
+
+class BundleError(CepstraError):
+    """A model file that can't be used: damaged, of another version, incomplete."""
+
+
+class ConfigError(CepstraError):
+    """A setting that doesn't exist or doesn't fit; names the nearest known one."""
+
+
+class TrainingError(CepstraError):
+    """Training that can't start or can't go on, and why."""

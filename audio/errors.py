@@ -1,0 +1,9 @@
+"""The root of every error that Cepstra raises on purpose, and the one of sound."""
+
+
+class CepstraError(Exception):
+    """Something the user can mend. The message names the place, the fault and the remedy, on one line."""
+
+
+class AudioError(CepstraError):
+    """Sound that can't be used: missing, damaged, not sound at all, too long."""

@@ -1,0 +1,1 @@
+"""From a trained checkpoint to the bundle that runs without torch."""
