@@ -1,0 +1,107 @@
+"""How loud sound is, and where it pauses (numpy only).
+
+Long audio is cut at its quietest places, so that words stay whole and memory stays flat however long the clip is.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audio.errors import AudioError
+
+Array = NDArray[np.float32]
+Energies = NDArray[np.float64]
+
+FRAME_SECONDS = 0.01  # energies are taken over this much; cuts fall on the borders
+PAUSE_SECONDS = 0.3  # a pause that separates phrases; shorter silences also stand inside words ("eight two", "stop")
+GAP_SECONDS = 0.05  # the place in the pause, or between two words run together, is found this exactly
+LEVEL_RANGE_DB = 20.0  # frames this far below the loudest count as pauses when the level of speech is measured
+
+
+def pieces(
+    samples: Array, sample_rate: int, *, max_seconds: float = 30.0, min_seconds: float = 1.0
+) -> list[tuple[int, int]]:
+    """Cut long audio at the quietest pauses: [(start, end), ...] in samples, end exclusive.
+
+    samples: (N,) mono; sample_rate in Hz. No piece is longer than max_seconds nor, where something is cut, shorter than
+    min_seconds. The pieces follow each other without gap or overlap and cover all N samples; a clip no longer than
+    max_seconds is one piece, also an empty one. Each cut is looked for in the second half of what a piece may hold,
+    so there are never more than 2 N / max + 1 pieces. Time is O(N), memory a hundredth of the samples.
+    Raises AudioError for limits that no cutting can satisfy.
+    """
+    if samples.ndim != 1:
+        raise AudioError(f"cutting at pauses: samples have shape {samples.shape}; mix them down to one channel first")
+    frame = max(1, round(sample_rate * FRAME_SECONDS))
+    longest = (
+        math.floor(max_seconds * sample_rate) // frame
+    )  # limits and cuts count in frames, rounded to the safe side
+    shortest = math.ceil(min_seconds * sample_rate / frame)
+    if not 1 <= shortest <= longest // 2:
+        raise AudioError(
+            f"cutting at pauses: min_seconds {min_seconds:g} and max_seconds {max_seconds:g} leave no room for a cut; "
+            "use a min_seconds above 0 and below half of max_seconds"
+        )
+    if len(samples) <= max_seconds * sample_rate:
+        return [(0, len(samples))]
+
+    energies = frame_energies(samples, frame)
+    pauses = _smooth(energies, max(1, round(PAUSE_SECONDS / FRAME_SECONDS)))
+    gaps = _smooth(energies, max(1, round(GAP_SECONDS / FRAME_SECONDS)))
+    reach = round(PAUSE_SECONDS / FRAME_SECONDS / 2)
+    cuts = [0]
+    while len(samples) - cuts[-1] * frame > max_seconds * sample_rate:
+        first = cuts[-1] + max(shortest, longest // 2)
+        last = min(cuts[-1] + longest, len(samples) // frame - shortest)  # leaves min_seconds for the last piece
+        coarse = first + _quietest(pauses[first : last + 1])
+        low, high = max(first, coarse - reach), min(last, coarse + reach)
+        cuts.append(low + _quietest(gaps[low : high + 1]))
+    return list(pairwise([cut * frame for cut in cuts] + [len(samples)]))
+
+
+def frame_energies(samples: Array, frame: int) -> Energies:
+    """Mean power of each whole frame about its own mean, so that a constant offset is silent: (N,) -> (N // frame,)."""
+    frames = samples[: len(samples) // frame * frame].reshape(-1, frame)  # a view where the samples are contiguous
+    power = np.einsum("tn,tn->t", frames, frames).astype(np.float64) / frame
+    energies: Energies = np.maximum(power - frames.mean(axis=1, dtype=np.float64) ** 2, 0.0)
+    return energies
+
+
+def level_dbfs(samples: Array) -> float:
+    """Root mean square in dB of full scale: 0 is a full-scale square wave, -3.01 a full-scale sine, -inf silence."""
+    power = float(np.dot(samples, samples)) / len(samples) if len(samples) else 0.0
+    return 10 * math.log10(power) if power > 0 else -math.inf
+
+
+def speech_power(samples: Array, sample_rate: int) -> float:
+    """Mean power while something is said: of the 10 ms frames within 20 dB of the loudest one; 0.0 for silence.
+
+    Pauses and silence around the words don't count, so a padded clip is as loud as the tightly cut one.
+    """
+    frame = min(max(1, round(sample_rate * FRAME_SECONDS)), max(1, len(samples)))
+    frames = samples[: len(samples) // frame * frame].reshape(-1, frame)
+    if not len(frames):
+        return 0.0
+    power = np.einsum("tn,tn->t", frames, frames) / frame
+    return float(power[power >= power.max() * 10 ** (-LEVEL_RANGE_DB / 10)].mean(dtype=np.float64))
+
+
+def _smooth(energies: Energies, width: int) -> Energies:
+    """Mean energy around each border between frames: (T,) -> (T + 1,); fewer frames count at the two ends."""
+    sums = np.concatenate([[0.0], np.cumsum(energies)])
+    borders = np.arange(len(energies) + 1)
+    low = np.maximum(borders - width // 2, 0)
+    high = np.minimum(borders + (width + 1) // 2, len(energies))
+    means: Energies = (sums[high] - sums[low]).clip(0) / np.maximum(high - low, 1)
+    return means
+
+
+def _quietest(energies: Energies) -> int:
+    """Index of the lowest value; where several are as low, the middle of the last run of them (the longest piece)."""
+    lowest = np.flatnonzero(energies <= energies.min() * (1 + 1e-6) + 1e-10)  # -100 dBFS is as good as silent
+    breaks = np.flatnonzero(np.diff(lowest) > 1)
+    run = lowest[breaks[-1] + 1 :] if len(breaks) else lowest
+    return int(run[len(run) // 2])
