@@ -1,7 +1,7 @@
 """The same front end in torch: batched, on any device, differentiable, and exportable to ONNX.
 
 Everything up to the spectrum is linear in a frame, so mean removal, pre-emphasis, window and DFT are folded into one
-matrix, applied as a strided convolution: no STFT operator, which runtimes disagree about.
+matrix: no STFT operator, which runtimes disagree about.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Mfcc(nn.Module):
         self.spec = spec
         spread = np.ones(spec.n_cepstra) if spec.spread is None else np.asarray(spec.spread)
         for name, value in {
-            "dft": _frame_to_spectrum(spec)[:, None],  # (2 bins, 1, frame): a convolution kernel
-            "mel": mel_matrix(spec)[..., None],  # (n_mels, bins, 1)
-            "dct": dct_matrix(spec)[..., None],  # (n_cepstra, n_mels, 1)
-            "spread": spread[:, None],  # (n_cepstra, 1)
+            "dft": _frame_to_spectrum(spec).T,  # (frame, 2 bins)
+            "mel": mel_matrix(spec).T,  # (bins, n_mels)
+            "dct": dct_matrix(spec).T,  # (n_mels, n_cepstra)
+            "spread": spread,  # (n_cepstra,)
         }.items():
             # Not in the state: the spec says it all
-            self.register_buffer(name, torch.tensor(value, dtype=torch.float32), persistent=False)
+            self.register_buffer(name, torch.tensor(np.ascontiguousarray(value), dtype=torch.float32), persistent=False)
 
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstra of a padded batch.
@@ -41,29 +41,27 @@ class Mfcc(nn.Module):
         frame, hop = self.spec.frame, self.spec.hop
         samples = F.pad(samples, (0, frame))  # at least one frame; what is too much is cut off below
         frames = torch.clamp(lengths - frame, min=0) // hop + 1  # (B,)
-        spectrum = F.conv1d(samples[:, None], self.dft, stride=hop)  # (B, 2 bins, T')
-        real, imaginary = spectrum.chunk(2, dim=1)
-        power = real.square() + imaginary.square()  # (B, bins, T')
-        mel = F.conv1d(power, self.mel).clamp(min=self.spec.log_floor).log()  # (B, n_mels, T')
-        cepstra = F.conv1d(mel, self.dct)  # (B, n_cepstra, T')
-        # frame/hop frames stand on the padding at the most
-        steps = torch.arange(cepstra.shape[2], device=samples.device)
-        valid = (steps < frames[:, None])[:, None]  # (B, 1, T')
-        cepstra = self._normalise(cepstra, valid, frames)
-        return cepstra.transpose(1, 2), frames
+        spectrum = samples.unfold(1, frame, hop) @ self.dft  # (B, T, 2 bins)
+        real, imaginary = spectrum.chunk(2, dim=2)
+        power = real.square() + imaginary.square()  # (B, T, bins)
+        mel = (power @ self.mel).clamp(min=self.spec.log_floor).log()  # (B, T, n_mels)
+        cepstra = mel @ self.dct  # (B, T, n_cepstra)
+        steps = torch.arange(cepstra.shape[1], device=samples.device)
+        valid = (steps < frames[:, None])[..., None]  # (B, T, 1)
+        return self._normalise(cepstra, valid, frames), frames
 
     def _normalise(self, cepstra: Tensor, valid: Tensor, frames: Tensor) -> Tensor:
         zero = torch.zeros((), dtype=cepstra.dtype, device=cepstra.device)
         if self.spec.normalisation == "utterance":
-            total = torch.where(valid, cepstra, zero).sum(dim=2, keepdim=True)  # (B, C, 1)
+            total = torch.where(valid, cepstra, zero).sum(dim=1, keepdim=True)  # (B, 1, C)
             cepstra = cepstra - total / frames[:, None, None]
         elif self.spec.normalisation == "running":
             width = self.spec.running_frames
-            offset = cepstra[:, :, :1]
-            padded = F.pad(cepstra - offset, (width - 1, 0))
-            sums = F.avg_pool1d(padded, width, stride=1) * width
-            counts = torch.arange(1, cepstra.shape[2] + 1, device=cepstra.device).clamp(max=width)
-            cepstra = cepstra - offset - sums / counts
+            offset = cepstra[:, :1]
+            padded = F.pad((cepstra - offset).transpose(1, 2), (width - 1, 0))  # (B, C, T + width - 1)
+            sums = F.avg_pool1d(padded, width, stride=1).transpose(1, 2) * width
+            counts = torch.arange(1, cepstra.shape[1] + 1, device=cepstra.device).clamp(max=width)
+            cepstra = cepstra - offset - sums / counts[:, None]
         return torch.where(valid, cepstra / self.spread, zero)
 
 

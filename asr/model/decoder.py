@@ -1,0 +1,102 @@
+"""The decoder: text so far and the encoder memory in, the next token's scores out. Its cache is data."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asr.model.config import ModelConfig
+from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Positions, SelfAttention, attend
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, cross-attention and feed-forward, each a pre-norm residual branch."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_norm = nn.LayerNorm(config.d_model)
+        self.self_attention = SelfAttention(config)
+        self.cross_norm = nn.LayerNorm(config.d_model)
+        self.cross_attention = CrossAttention(config)
+        self.ff_norm = nn.LayerNorm(config.d_model)
+        self.ff = FeedForward(config, config.decoder_ff)
+        self.dropout = LockedDropout(config.dropout)
+
+    def forward(self, x: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor) -> Tensor:
+        """All tokens at once, each seeing only those before it. (B, U, D) -> (B, U, D)."""
+        x = x + self.dropout(self.self_attention(self.self_norm(x), None, causal=True))
+        return self._see_memory(x, k, v, memory_mask)
+
+    def step(
+        self, x: Tensor, past_k: Tensor, past_v: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One token (B, 1, D) with the keys and values of those before, (B, H, U, K); returns them one longer."""
+        q, new_k, new_v = self.self_attention.project(self.self_norm(x))
+        past_k, past_v = torch.cat([past_k, new_k], dim=2), torch.cat([past_v, new_v], dim=2)
+        x = x + self.self_attention.out(attend(q, past_k, past_v, None))
+        return self._see_memory(x, k, v, memory_mask), past_k, past_v
+
+    def _see_memory(self, x: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor) -> Tensor:
+        x = x + self.dropout(self.cross_attention(self.cross_norm(x), k, v, memory_mask))
+        return x + self.dropout(self.ff(self.ff_norm(x)))  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """Autoregressive text model that looks at the encoder memory; output tied to the embedding."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(vocab_size, config.d_model)
+        self.positions = Positions(config, scale=0.5)
+        self.dropout = LockedDropout(config.dropout)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.norm = nn.LayerNorm(config.d_model)
+
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, D) -> each layer's keys and values of the memory, (L, B, H, T, K) both."""
+        pairs = [layer.cross_attention.project_memory(memory) for layer in self.layers]  # type: ignore[operator, union-attr]
+        return torch.stack([k for k, _ in pairs]), torch.stack([v for _, v in pairs])
+
+    def forward(self, tokens: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
+        """Teacher forcing: tokens (B, U), memory (B, T, D) of the given lengths (B,) -> logits (B, U, V)."""
+        memory_mask = _memory_mask(memory.shape[1], lengths)
+        x = self._embed(tokens, 0)
+        for layer in self.layers:
+            k, v = layer.cross_attention.project_memory(memory)  # type: ignore[operator, union-attr]
+            x = layer(x, k, v, memory_mask)
+        return self._logits(x)
+
+    def step(
+        self, tokens: Tensor, past_k: Tensor, past_v: Tensor, memory_k: Tensor, memory_v: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The next token's logits.
+
+        tokens: (B,) the latest ones; past_k, past_v: (L, B, H, U, K) of the U tokens before them, U may be 0;
+        memory_k, memory_v: (L, B, H, T, K) by project_memory; lengths: (B,) of the memory.
+        Returns logits (B, V) and past_k, past_v one token longer.
+        """
+        memory_mask = _memory_mask(memory_k.shape[3], lengths)
+        x = self._embed(tokens[:, None], past_k.shape[3])  # (B, 1, D)
+        new_k, new_v = [], []
+        for i, layer in enumerate(self.layers):
+            x, k, v = layer.step(x, past_k[i], past_v[i], memory_k[i], memory_v[i], memory_mask)  # type: ignore[operator, union-attr]
+            new_k.append(k)
+            new_v.append(v)
+        return self._logits(x)[:, 0], torch.stack(new_k), torch.stack(new_v)
+
+    def _embed(self, tokens: Tensor, start: int) -> Tensor:
+        # Small at initialisation for the tied output's sake, so scaled up here (Vaswani et al. 2017, section 3.4)
+        x = self.embedding(tokens) * math.sqrt(self.config.d_model)
+        return self.dropout(self.positions(x, start))  # type: ignore[no-any-return]
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return F.linear(self.norm(x), self.embedding.weight)
+
+
+def _memory_mask(size: int, lengths: Tensor) -> Tensor:
+    """(B, 1, 1, T), true on the memory's valid positions."""
+    return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]

@@ -1,0 +1,75 @@
+"""The encoder: cepstra in, memory out."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from asr.model.config import ModelConfig
+from asr.model.layers import FeedForward, LockedDropout, Positions, SelfAttention
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each a pre-norm residual branch (Xiong et al. 2020)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(config.d_model)
+        self.attention = SelfAttention(config)
+        self.ff_norm = nn.LayerNorm(config.d_model)
+        self.ff = FeedForward(config, config.encoder_ff)
+        self.dropout = LockedDropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        return x + self.dropout(self.ff(self.ff_norm(x)))  # type: ignore[no-any-return]
+
+
+class Encoder(nn.Module):
+    """Splices frames into positions, then lets them look at each other: narrowly below, everywhere above."""
+
+    def __init__(self, config: ModelConfig, n_features: int) -> None:
+        super().__init__()
+        self.config = config
+        # Splicing and projecting is a strided convolution: position p sees frames 3p-5 … 3p+7
+        self.splice = nn.Conv1d(n_features, config.d_model, config.stride + 2 * config.splice, stride=config.stride)
+        # Sound must outweigh the positions, else CTC stays at chance for hundreds of steps
+        self.input_scale = math.sqrt(config.d_model)
+        self.positions = Positions(config, scale=0.5)
+        self.dropout = LockedDropout(config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.norm = nn.LayerNorm(config.d_model)
+
+    def forward(self, features: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """Encoder memory of a padded batch.
+
+        features: (B, F, C), zero beyond each of the lengths frames (B,).
+        Returns memory (B, T, D) with T = ceil(F / stride), and its lengths (B,).
+        """
+        stride, splice = self.config.stride, self.config.splice
+        padded = F.pad(features.transpose(1, 2), (splice, splice + stride - 1))  # (B, C, F + 12)
+        x = self.splice(padded).transpose(1, 2) * self.input_scale  # (B, T, D)
+        x = self.dropout(self.positions(x))
+        lengths = (frames + stride - 1) // stride  # (B,)
+        masks = attention_masks(x.shape[1], lengths, self.config.windows)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, masks[self.config.windows[i] if i < len(self.config.windows) else 0])
+        return self.norm(x), lengths
+
+
+def attention_masks(size: int, lengths: Tensor, windows: tuple[int, ...]) -> dict[int, Tensor]:
+    """For each window (0: everything) the mask (B, 1, T, T), true where a position may look.
+
+    Every position may look at itself, also on padding: a row with nothing to see would be not-a-number.
+    """
+    steps = torch.arange(size, device=lengths.device)
+    distance = (steps[:, None] - steps[None]).abs()  # (T, T)
+    valid = (steps < lengths[:, None])[:, None, None]  # (B, 1, 1, T)
+    masks = {0: valid | (distance == 0)}
+    for window in set(windows) - {0}:
+        masks[window] = (valid & (distance <= window)) | (distance == 0)
+    return masks

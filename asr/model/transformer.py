@@ -1,0 +1,70 @@
+"""The whole model: front end, encoder, CTC head, decoder."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from asr.model.config import ModelConfig
+from asr.model.decoder import Decoder
+from asr.model.encoder import Encoder
+from audio.mfcc import MfccSpec
+from audio.mfcc_torch import Mfcc
+
+
+class Transformer(nn.Module):
+    """Samples to text scores, twice: by CTC from the encoder, and autoregressively by the decoder."""
+
+    def __init__(self, config: ModelConfig, spec: MfccSpec, vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.front_end = Mfcc(spec)
+        self.encoder = Encoder(config, spec.n_cepstra)
+        self.ctc_head = nn.Linear(config.d_model, vocab_size)
+        self.decoder = Decoder(config, vocab_size)
+        self.apply(_initialise)
+        # Residual branches start small, so that depth does not add up to noise (as in GPT-2)
+        layers = config.encoder_layers + config.decoder_layers
+        with torch.no_grad():
+            for name, weight in self.named_parameters():
+                if name.endswith((".out.weight", ".down.weight")):
+                    weight /= (2 * layers) ** 0.5
+
+    @property
+    def spec(self) -> MfccSpec:
+        """What a frame is."""
+        return self.front_end.spec
+
+    def features(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Samples (B, N) -> cepstra (B, F, C) and frame lengths (B,), always in float32."""
+        with torch.autocast(samples.device.type, enabled=False):
+            return self.front_end(samples.float(), lengths)  # type: ignore[no-any-return]
+
+    def forward(self, features: Tensor, frames: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Training: cepstra (B, F, C) and the text so far (B, U) -> decoder logits (B, U, V), CTC logits (B, T, V), T lengths."""
+        memory, lengths = self.encoder(features, frames)
+        return self.decoder(tokens, memory, lengths), self.ctc_head(memory), lengths
+
+    def encode(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What decoding needs of the sound, the exported encoder graph.
+
+        samples: (B, N) full scale ±1, zero beyond the lengths (B,).
+        Returns memory_k, memory_v (L, B, H, T, K), CTC log-probabilities (B, T, V) and memory lengths (B,).
+        """
+        memory, positions = self.encoder(*self.features(samples, lengths))
+        memory_k, memory_v = self.decoder.project_memory(memory)
+        return memory_k, memory_v, self.ctc_head(memory).float().log_softmax(dim=2), positions
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Conv1d):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Number of trained values, tied ones once."""
+    return sum(p.numel() for p in model.parameters())
