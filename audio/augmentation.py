@@ -16,7 +16,7 @@ import soxr
 from numpy.typing import NDArray
 
 from audio.errors import CepstraError
-from audio.speech import speech_power
+from audio.speech import frame_energies, speech_power
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,8 +159,7 @@ class Augmenter:
         padded[before : before + len(samples)] = samples
         frame = self.sample_rate // 100
         if rng.random() < 0.5 and len(samples) >= frame:
-            frames = samples[: len(samples) // frame * frame].reshape(-1, frame)
-            floor = np.sqrt(np.einsum("tn,tn->t", frames, frames).min() / frame)
+            floor = np.float32(math.sqrt(frame_energies(samples, frame).min()))
             hiss = floor * _excerpt(self._generated[rng.integers(3)], before + after, rng)  # not hum
             padded[:before] = hiss[:before]
             padded[before + len(samples) :] = hiss[before:]
@@ -227,8 +226,8 @@ def reverberate(samples: Array, room: Array, direct: int = 0) -> Array:
 def trim_room(room: Array, sample_rate: int, seconds: float) -> tuple[Array, int]:
     """Cut an impulse response from 1 ms before its direct sound (its peak) to `seconds` after.
 
-    The last quarter fades, so that the cut can't be heard. Returns the rest and the index of its peak. Raises CepstraError
-    when there is no sound in it.
+    The last quarter fades, so that the cut can't be heard. Returns the rest and the index of its peak. Raises
+    CepstraError when there is no sound in it.
     """
     room = np.asarray(room, dtype=np.float32)
     if room.ndim != 1 or not len(room) or not np.isfinite(room).all() or not room.any():

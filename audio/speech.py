@@ -81,12 +81,10 @@ def speech_power(samples: Array, sample_rate: int) -> float:
 
     Pauses and silence around the words don't count, so a padded clip is as loud as the tightly cut one.
     """
-    frame = min(max(1, round(sample_rate * FRAME_SECONDS)), max(1, len(samples)))
-    frames = samples[: len(samples) // frame * frame].reshape(-1, frame)
-    if not len(frames):
+    if not len(samples):
         return 0.0
-    power = np.einsum("tn,tn->t", frames, frames) / frame
-    return float(power[power >= power.max() * 10 ** (-LEVEL_RANGE_DB / 10)].mean(dtype=np.float64))
+    power = frame_energies(samples, min(max(1, round(sample_rate * FRAME_SECONDS)), len(samples)))
+    return float(power[power >= power.max() * 10 ** (-LEVEL_RANGE_DB / 10)].mean())
 
 
 def _smooth(energies: Energies, width: int) -> Energies:
