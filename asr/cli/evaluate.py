@@ -1,0 +1,198 @@
+"""`cepstra evaluate`: how well a model hears the recordings of a manifest."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path  # noqa: TC003  typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from asr.errors import CepstraError
+    from asr.evaluation.run import Run, Transcriber
+    from asr.evaluation.scoring import Evaluation
+    from asr.manifest.records import Utterance
+    from asr.results import Result
+
+
+class By(StrEnum):
+    """What the rows of the table are."""
+
+    SOURCE = "source"
+    SPEAKER = "speaker"
+
+
+def evaluate(
+    manifest: Annotated[list[Path], typer.Argument(help="Manifests (JSON lines) of recordings and their texts.")],
+    *,
+    model: Annotated[
+        Path | None, typer.Option(help="The bundle to measure; without it, the one that ships with Cepstra.")
+    ] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept by the search; 1 is greedy.")] = 1,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a web page with confusions and the worst utterances.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all figures and texts as JSON.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Take only so many utterances of each manifest, evenly spread over it.")
+    ] = None,
+    by: Annotated[By, typer.Option(help="A row of the table for each of these.")] = By.SOURCE,
+) -> None:
+    """Word, character and sentence error rates of a model on manifests."""
+    from rich.console import Console
+
+    def recognizer() -> Transcriber:
+        from asr.recognizer import Recognizer
+
+        return Recognizer(model, threads=threads, beam=beam)
+
+    code = evaluate_with(
+        recognizer,
+        manifest,
+        model="the one that ships with Cepstra" if model is None else str(model),
+        settings={"beam": beam, "threads": threads},
+        report=report,
+        json=json,
+        limit=limit,
+        by=by,
+        out=Console(),
+        err=Console(stderr=True),
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+def evaluate_with(
+    recognizer: Callable[[], Transcriber],
+    manifests: Sequence[Path],
+    *,
+    model: str,
+    settings: dict[str, Any],
+    report: Path | None,
+    json: Path | None,
+    limit: int | None,
+    by: By,
+    out: Console,
+    err: Console,
+) -> int:
+    """The whole command with any recogniser, which is made only when manifests and output paths are known to be good.
+
+    Returns the exit code: 1 if an utterance couldn't be transcribed. Raises CepstraError where nothing can be measured.
+    """
+    from asr.writers import check_writable
+
+    for path in filter(None, (report, json)):
+        check_writable(path)
+    rows = read_all(manifests, limit)
+    run, evaluation = measure(
+        recognizer(), rows, model=model, manifests=manifests, by=by, settings=settings, console=err
+    )
+    publish(run, evaluation, report=report, json=json, console=out)
+    return 1 if run.failures else 0
+
+
+def read_all(manifests: Sequence[Path], limit: int | None = None) -> list[tuple[Path, Utterance]]:
+    """Every utterance, or `limit` of each manifest at equal steps, with its manifest. Raises ManifestError."""
+    from asr.errors import ManifestError
+    from asr.manifest import read_manifest
+
+    chosen: list[tuple[Path, Utterance]] = []
+    for path in manifests:
+        rows = read_manifest(path)
+        if not rows:
+            raise ManifestError(f"{path}: holds no utterance; add rows or leave it out")
+        if limit is not None and limit < len(rows):
+            rows = [rows[place * len(rows) // limit] for place in range(limit)]
+        chosen += [(path, row) for row in rows]
+    return chosen
+
+
+def measure(
+    transcriber: Transcriber,
+    rows: Sequence[tuple[Path, Utterance]],
+    *,
+    model: str,
+    manifests: Sequence[Path],
+    by: By,
+    settings: dict[str, Any],
+    console: Console,
+) -> tuple[Run, Evaluation]:
+    """Transcribe and score; progress and what can't be transcribed go to the console."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    from asr.errors import CepstraError
+    from asr.evaluation.run import Failure, Run, transcribe_all
+    from asr.evaluation.scoring import score
+
+    failures: list[Failure] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("transcribing", total=len(rows))
+
+        def done(utterance: Utterance, answer: Result | CepstraError) -> None:
+            progress.advance(task)
+            if isinstance(answer, CepstraError):
+                failures.append(Failure(name_of(utterance), str(answer)))
+                console.print(Text(str(answer)), soft_wrap=True)
+
+        transcripts = transcribe_all(transcriber, [utterance for _, utterance in rows], done=done)
+    heard = [
+        (group_of(utterance, path, by), utterance, answer)
+        for (path, utterance), answer in zip(rows, transcripts.answers, strict=True)
+        if not isinstance(answer, CepstraError)
+    ]
+    evaluation = score(
+        [utterance.text for _, utterance, _ in heard],
+        [result.text for _, _, result in heard],
+        names=[name_of(utterance) for _, utterance, _ in heard],
+        groups=[group for group, _, _ in heard],
+        seconds=[result.duration for _, _, result in heard],
+    )
+    run = Run(
+        model=model,
+        manifests=tuple(str(path) for path in manifests),
+        by=by.value,
+        settings=settings,
+        audio_seconds=evaluation.total.seconds,
+        wall_seconds=transcripts.wall_seconds,
+        failures=tuple(failures),
+    )
+    return run, evaluation
+
+
+def publish(run: Run, evaluation: Evaluation, *, report: Path | None, json: Path | None, console: Console) -> None:
+    """The summary on the console, and the files asked for. Raises CepstraError where one can't be written."""
+    from rich.text import Text
+
+    from asr.evaluation.table import summary
+    from asr.evaluation.webpage import html_report
+    from asr.writers import to_json, write_atomically
+
+    console.print(summary(evaluation, run))
+    if json is not None:
+        write_atomically(json, to_json({"run": run.to_dict(), **evaluation.to_dict()}, indent=1) + "\n")
+        console.print(Text(f"Figures: {json}"), soft_wrap=True)
+    if report is not None:
+        write_atomically(report, html_report(evaluation, run))
+        console.print(Text(f"Report: {report}"), soft_wrap=True)
+
+
+def name_of(utterance: Utterance) -> str:
+    """The recording, and its stretch where it is part of a longer file (as a media fragment: "#t=12.5,14")."""
+    if not utterance.offset:
+        return str(utterance.audio_filepath)
+    return f"{utterance.audio_filepath}#t={utterance.offset:g},{utterance.offset + utterance.duration:g}"
+
+
+def group_of(utterance: Utterance, manifest: Path, by: By) -> str:
+    """Which row of the table: the source (the manifest's name where a row states none), or the speaker."""
+    if by is By.SPEAKER:
+        return utterance.speaker or "(unknown)"
+    return utterance.source or manifest.stem

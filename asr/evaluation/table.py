@@ -1,0 +1,85 @@
+"""An evaluation for the terminal: one table by group, and what stands out, in plain words."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from asr.evaluation.run import Run
+    from asr.evaluation.scoring import Confusion, Evaluation, GroupScore
+
+
+def percent(rate: float | None) -> str:
+    """A rate with one decimal, or a dash where there is none."""
+    return "-" if rate is None else f"{100 * rate:.1f}"
+
+
+def interval(score: GroupScore) -> str:
+    """The confidence interval in per cent, or a dash."""
+    return "-" if score.interval is None else f"{percent(score.interval[0])}-{percent(score.interval[1])}"
+
+
+def confusion_text(confusion: Confusion) -> str:
+    """What became what, with a word where there is nothing."""
+    return f"{confusion.reference or '(nothing)'} → {confusion.hypothesis or '(nothing)'}"
+
+
+def run_lines(run: Run) -> list[str]:
+    """Model, amount of sound, speed and failures: one sentence each."""
+    factor = run.real_time_factor
+    settings = ", ".join(f"{key} {value}" for key, value in run.settings.items())
+    speed = "" if factor is None else f"; real-time factor {factor:.3f} (reading included)"
+    lines = [
+        f"Model: {run.model}" + (f" ({settings})" if settings else ""),
+        f"Sound: {run.audio_seconds:.1f} s, transcribed in {run.wall_seconds:.1f} s{speed}",
+    ]
+    if run.failures:
+        lines.append(f"Not transcribed, and in no figure: {len(run.failures)}")
+    return lines
+
+
+def summary(evaluation: Evaluation, run: Run | None = None, *, confusions: int = 5) -> RenderableType:
+    """What rich prints: the run, the table by group, the most frequent confusions."""
+    table = Table(title="Error rates in per cent", title_justify="left")
+    table.add_column(run.by if run else "group", overflow="fold")
+    for heading in ("clips", "words", "WER", "95 %", "sub", "del", "ins", "CER", "sentences"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    groups = evaluation.groups if len(evaluation.groups) > 1 else ()
+    for group in groups:
+        table.add_row(Text(group.name), *_cells(group))
+    if groups:
+        table.add_section()
+    table.add_row(Text("total"), *_cells(evaluation.total), style="bold")
+    parts: list[RenderableType] = [Text(line) for line in (run_lines(run) if run else [])]
+    parts.append(table)
+    if evaluation.confusions:
+        top = ", ".join(f"{confusion_text(each)} ({each.count})" for each in evaluation.confusions[:confusions])
+        parts.append(Text(f"Most frequent confusions: {top}"))
+    return Group(*parts)
+
+
+def summary_text(evaluation: Evaluation, run: Run | None = None, *, width: int = 100) -> str:
+    """The same as plain text without colours, for a file or a log."""
+    page = io.StringIO()
+    Console(file=page, width=width, color_system=None, force_terminal=False).print(summary(evaluation, run))
+    return page.getvalue()
+
+
+def _cells(score: GroupScore) -> tuple[str, ...]:
+    words = score.words
+    return (
+        str(score.utterances),
+        str(words.reference),
+        percent(score.wer),
+        interval(score),
+        str(words.substitutions),
+        str(words.deletions),
+        str(words.insertions),
+        percent(score.cer),
+        percent(score.ser),
+    )
