@@ -224,19 +224,18 @@ def reverberate(samples: Array, room: Array, direct: int = 0) -> Array:
 
 
 def trim_room(room: Array, sample_rate: int, seconds: float) -> tuple[Array, int]:
-    """Cut an impulse response from 1 ms before its direct sound (its peak) to `seconds` after.
+    """Cut an impulse response from 1 ms before its direct sound to `seconds` after; returns it and the index of that.
 
-    The last quarter fades, so that the cut can't be heard. Returns the rest and the index of its peak. Raises
-    CepstraError when there is no sound in it.
+    The direct sound is where the response first reaches half of its peak: in a live room a reflection may be louder.
+    The last quarter fades, so that the cut can't be heard. Raises CepstraError when there is no sound in it.
     """
     room = np.asarray(room, dtype=np.float32)
     if room.ndim != 1 or not len(room) or not np.isfinite(room).all() or not room.any():
-        raise CepstraError(
-            "augmentation: a room's impulse response is silent or no row of finite numbers; leave it out"
-        )
-    peak = int(np.abs(room).argmax())
-    lead = min(peak, sample_rate // 1000)
-    kept = room[peak - lead : peak + max(1, int(seconds * sample_rate))] / np.abs(room[peak])
+        raise CepstraError("augmentation: an impulse response is silent or no row of finite numbers; leave it out")
+    size = np.abs(room)
+    direct = int((size >= size.max() / 2).argmax())
+    lead = min(direct, sample_rate // 1000)
+    kept = room[direct - lead : direct + max(1, int(seconds * sample_rate))] / size.max()
     fade = (len(kept) - lead) // 4
     if fade:
         kept[-fade:] *= np.linspace(1, 0, fade, dtype=np.float32)

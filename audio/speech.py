@@ -30,23 +30,21 @@ def pieces(
     samples: (N,) mono; sample_rate in Hz. No piece is longer than max_seconds nor, where something is cut, shorter than
     min_seconds. The pieces follow each other without gap or overlap and cover all N samples; a clip no longer than
     max_seconds is one piece, also an empty one. Each cut is looked for in the second half of what a piece may hold,
-    so there are never more than 2 N / max + 1 pieces. Time is O(N), memory a hundredth of the samples.
+    so there are never more than 2 N / max + 1 pieces. Time is O(N), memory a tenth of the samples.
     Raises AudioError for limits that no cutting can satisfy.
     """
     if samples.ndim != 1:
         raise AudioError(f"cutting at pauses: samples have shape {samples.shape}; mix them down to one channel first")
     frame = max(1, round(sample_rate * FRAME_SECONDS))
-    longest = (
-        math.floor(max_seconds * sample_rate) // frame
-    )  # limits and cuts count in frames, rounded to the safe side
-    shortest = math.ceil(min_seconds * sample_rate / frame)
-    if not 1 <= shortest <= longest // 2:
+    if not frame / sample_rate <= min_seconds <= max_seconds / 2 - frame / sample_rate:
         raise AudioError(
             f"cutting at pauses: min_seconds {min_seconds:g} and max_seconds {max_seconds:g} leave no room for a cut; "
-            "use a min_seconds above 0 and below half of max_seconds"
+            "use a min_seconds of at least 0.01 and below half of max_seconds"
         )
     if len(samples) <= max_seconds * sample_rate:
         return [(0, len(samples))]
+    longest = math.floor(max_seconds * sample_rate) // frame  # in frames, like all below, and rounded to the safe side
+    shortest = math.ceil(min_seconds * sample_rate / frame)
 
     energies = frame_energies(samples, frame)
     pauses = _smooth(energies, max(1, round(PAUSE_SECONDS / FRAME_SECONDS)))
@@ -88,12 +86,10 @@ def speech_power(samples: Array, sample_rate: int) -> float:
 
 
 def _smooth(energies: Energies, width: int) -> Energies:
-    """Mean energy around each border between frames: (T,) -> (T + 1,); fewer frames count at the two ends."""
-    sums = np.concatenate([[0.0], np.cumsum(energies)])
-    borders = np.arange(len(energies) + 1)
-    low = np.maximum(borders - width // 2, 0)
-    high = np.minimum(borders + (width + 1) // 2, len(energies))
-    means: Energies = (sums[high] - sums[low]).clip(0) / np.maximum(high - low, 1)
+    """Mean energy of `width` frames about each border between frames: (T,) -> (T + 1,); silence beyond the ends."""
+    sums = np.pad(np.cumsum(energies), (width // 2 + 1, (width + 1) // 2), mode="edge")
+    sums[: width // 2 + 1] = 0
+    means: Energies = (sums[width:] - sums[:-width]) / width
     return means
 
 
