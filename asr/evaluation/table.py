@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -33,7 +34,7 @@ def run_lines(run: Run) -> list[str]:
     """Model, amount of sound, speed and failures: one sentence each."""
     factor = run.real_time_factor
     settings = ", ".join(f"{key} {value}" for key, value in run.settings.items())
-    speed = "" if factor is None else f"; real-time factor {factor:.3f} (reading included)"
+    speed = "" if factor is None else f"; real-time factor {factor:.3f}"
     lines = [
         f"Model: {run.model}" + (f" ({settings})" if settings else ""),
         f"Sound: {run.audio_seconds:.1f} s, transcribed in {run.wall_seconds:.1f} s{speed}",
@@ -45,9 +46,9 @@ def run_lines(run: Run) -> list[str]:
 
 def summary(evaluation: Evaluation, run: Run | None = None, *, confusions: int = 5) -> RenderableType:
     """What rich prints: the run, the table by group, the most frequent confusions."""
-    table = Table(title="Error rates in per cent", title_justify="left")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)  # without upright lines it fits into 80 columns
     table.add_column(run.by if run else "group", overflow="fold")
-    for heading in ("clips", "words", "WER", "95 %", "sub", "del", "ins", "CER", "sentences"):
+    for heading in ("clips", "words", "WER %", "95 %", "sub", "del", "ins", "CER %", "SER %"):
         table.add_column(heading, justify="right", no_wrap=True)
     groups = evaluation.groups if len(evaluation.groups) > 1 else ()
     for group in groups:

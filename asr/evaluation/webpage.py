@@ -20,7 +20,7 @@ _KINDS = {
     "deletion": ("del", "&minus;", "deleted"),
     "insertion": ("ins", "+", "inserted"),
 }
-_BINS = ("0", *(f"{low + 1}&ndash;{low + 10}" for low in range(0, 100, 10)), "over 100")
+_BINS = ("0", *(f"{low + 1}&ndash;{low + 10}" for low in range(0, 100, 10)), "&gt;100")
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fff; --text: #1a1a1a; --quiet: #595959; --line: #c8c8c8; --bar: #2563a8;
@@ -83,9 +83,10 @@ def _summary_section(evaluation: Evaluation, run: Run | None) -> str:
     groups = evaluation.groups if len(evaluation.groups) > 1 else ()
     rows = "".join(_group_row(group) for group in groups) + _group_row(evaluation.total, "total")
     head = _heading(run.by if run else "group", name=True)
-    head += "".join(_heading(heading) for heading in (*headings, "sentences wrong %"))
+    head += "".join(_heading(heading) for heading in (*headings, "SER %"))
     caption = (
-        "WER: word error rate, the substituted, deleted and inserted words per word said. CER: the same for characters."
+        "WER: word error rate, the substituted, deleted and inserted words per word said. "
+        "CER: the same for characters. SER: sentence error rate, the share of clips with any error."
     )
     return (
         "".join(f'<p class="quiet">{_text(line)}</p>\n' for line in lines)
