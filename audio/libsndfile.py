@@ -1,0 +1,94 @@
+"""Everything that isn't plain WAV, read through libsndfile: FLAC, Ogg Vorbis and Opus, MP3, AIFF and the like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import soundfile
+
+from audio.sources import CONVERT, unusable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from audio.sources import Window
+
+_UNKNOWN = 1 << 60  # libsndfile's length of a stream that doesn't state any is 2^63 - 1
+_RUN_UP = 0.5  # s: lossy decoders need what came before; Vorbis seeks within the last page land 1 ms off without it
+_BLOCK = 1 << 14  # frames skipped at a time
+
+
+class _Sequential(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no type stubs
+    """A SoundFile that doesn't seek after every read, as soundfile does otherwise.
+
+    That would fail at the end of FLAC without a stated length, and makes libmpg123 print to standard error.
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
+class SndfileReader:
+    """Frames of a file that libsndfile decodes, as they are asked for."""
+
+    def __init__(self, window: Window) -> None:
+        window.seek(0)
+        try:
+            self._file = _Sequential(window)
+        except soundfile.LibsndfileError as error:
+            window.check()
+            raise unusable(window.name, f"can't be decoded ({_reason(error)})", CONVERT) from None
+        self._window = window
+        self._frame = 0
+        self._damaged = False
+        self.name = window.name
+        self.sample_rate = int(self._file.samplerate)
+        self.channels = int(self._file.channels)
+        stated = int(self._file.frames)
+        self.frames: int | None = stated if stated < _UNKNOWN else None
+        self.encoding = str(self._file.subtype)
+        self.container = str(self._file.format)
+        self.warnings: list[str] = []
+
+    def close(self) -> None:
+        """Free the decoder."""
+        self._file.close()
+
+    def seek(self, frame: int) -> None:
+        """Let the next read start at this frame; what comes before is decoded only as far as the format needs it."""
+        landing = frame
+        if self.container == "MP3":
+            landing = 0  # exact only from the start, and quick enough: an hour takes about a second
+        elif self.container == "OGG":
+            landing = max(0, frame - round(_RUN_UP * self.sample_rate))
+        if landing:
+            try:
+                self._frame = int(self._file.seek(landing))
+            except soundfile.LibsndfileError as error:
+                self._window.check()
+                fault = f"can't be read from {landing / self.sample_rate:.2f} s on ({_reason(error)})"
+                raise unusable(self._window.name, fault, "copy it again, or read all of it") from None
+        while self._frame < frame and len(self.read(min(_BLOCK, frame - self._frame))):
+            pass
+
+    def read(self, count: int) -> NDArray[np.float32]:
+        """Up to count frames: (n, channels), full scale ±1; n = 0 at the end."""
+        if self._damaged:
+            return np.empty((0, self.channels), np.float32)
+        block = np.full((count, self.channels), np.nan, np.float32)
+        try:
+            read = self._file.read(out=block)
+        except soundfile.LibsndfileError as error:
+            self._damaged = True
+            missing = np.isnan(block).any(axis=1)  # frames that the decoder didn't reach
+            read = block[: int(missing.argmax()) if missing.any() else count]
+            at = (self._frame + len(read)) / self.sample_rate
+            self.warnings.append(f"damaged at {at:.2f} s ({_reason(error)}); read up to there")
+        self._window.check()
+        self._frame += len(read)
+        return read  # type: ignore[no-any-return]  # soundfile has no type stubs
+
+
+def _reason(error: soundfile.LibsndfileError) -> str:
+    return str(error.error_string).removeprefix("Error : ").rstrip(". \n")
