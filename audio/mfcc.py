@@ -1,4 +1,4 @@
-"""The front end: what a frame is, and how it becomes mel-cepstral coefficients (numpy).
+"""The front end in numpy: samples to mel-cepstral coefficients.
 
 `MfccSpec` is the one description that travels with every checkpoint and bundle; `audio.mfcc_torch` computes the same
 in torch and, exported, in ONNX.
@@ -6,148 +6,180 @@ in torch and, exported, in ONNX.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
 from functools import lru_cache
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audio.errors import CepstraError
+from audio.mfcc_spec import MfccSpec
+
+__all__ = ["MfccSpec", "dct_matrix", "log_mel", "log_unit", "mel_matrix", "mfcc", "normalise", "window"]
 
 Array = NDArray[np.float32]
+Table = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class MfccSpec:
-    """Everything that decides the features; two equal specs give equal features.
-
-    Samples are full scale ±1 (a 16-bit sample divided by 32768); the scale is never guessed from the data.
-    """
-
-    sample_rate: int = 16000  # Hz
-    frame: int = 400  # samples: 25 ms
-    hop: int = 160  # samples: 10 ms
-    fft: int = 512  # points; the frame is zero-padded to it
-    n_mels: int = 40  # triangular filters, equally spaced in mel
-    n_cepstra: int = 40  # coefficients kept, c0 first
-    low_hz: float = 20.0  # lower edge of the first filter
-    high_hz: float = 8000.0  # upper edge of the last filter
-    remove_dc: bool = True  # take each frame's mean off before anything else
-    pre_emphasis: float = 0.97  # x[n] - a x[n-1] within the frame; 0 is off
-    window: Literal["povey", "hamming", "hann", "rectangular"] = "povey"
-    lifter: float = 0.0  # cepstral lifter Q (Kaldi uses 22); 0 is off, since each cepstrum is divided by its spread anyway
-    log_floor: float = 1e-6  # mel power below this counts as this: about the rounding noise of 16-bit samples
-    normalisation: Literal["utterance", "running", "none"] = "utterance"  # which mean is taken off each cepstrum
-    running_frames: int = 300  # "running": the mean of this many frames up to and including the present one
-    spread: tuple[float, ...] | None = None  # standard deviation of each cepstrum over the training corpus; None: ones
-
-    def __post_init__(self) -> None:
-        if self.spread is not None and len(self.spread) != self.n_cepstra:
-            raise CepstraError(f"front end: spread has {len(self.spread)} values for {self.n_cepstra} cepstra")
-        if not 0 < self.hop <= self.frame <= self.fft:
-            raise CepstraError("front end: 0 < hop <= frame <= fft does not hold")
-        if not 0 < self.n_cepstra <= self.n_mels:
-            raise CepstraError("front end: 0 < n_cepstra <= n_mels does not hold")
-        if not 0 <= self.low_hz < self.high_hz <= self.sample_rate / 2:
-            raise CepstraError("front end: 0 <= low_hz < high_hz <= sample_rate / 2 does not hold")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON would hold it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> MfccSpec:
-        """The inverse of to_dict; unknown keys raise CepstraError, since they would change the features unseen."""
-        unknown = set(values) - set(cls.__dataclass_fields__)
-        if unknown:
-            raise CepstraError(f"front end: unknown setting {sorted(unknown)[0]!r}")
-        spread = values.get("spread")
-        return cls(**{**values, "spread": None if spread is None else tuple(float(s) for s in spread)})
-
-    def frames(self, n_samples: int) -> int:
-        """Number of frames of a clip: 1 + (N - frame) // hop, at least 1 (a shorter clip is zero-padded)."""
-        return 1 + max(0, n_samples - self.frame) // self.hop
+_CHUNK = 128  # frames at a time: their spectra stay in the cache, and an hour of sound needs no gigabytes
 
 
 def mfcc(samples: Array, spec: MfccSpec) -> Array:
     """Mel-frequency cepstral coefficients, one row per hop.
 
     samples: (N,) mono, spec.sample_rate Hz, full scale ±1.
-    Returns (T, n_cepstra) with T = spec.frames(N).
+    Returns (T, n_cepstra) with T = spec.frames(N). Raises CepstraError for whole numbers and for several channels.
     Follows Davis & Mermelstein (1980) with Kaldi's conventions (frames only where they fit, per-frame DC removal and
-    pre-emphasis, power spectrum, natural logarithm, orthonormal DCT-II).
+    pre-emphasis, power spectrum, natural logarithm, orthonormal DCT-II), or others where the spec says so.
     """
-    cepstra = log_mel(samples, spec) @ dct_matrix(spec).T
+    power, energy = _mel_power(samples, spec)
+    cepstra = _logarithm(power, spec) @ dct_matrix(spec).T  # float64: with silence in it, c0 is a sum of large numbers
+    if energy is not None:
+        cepstra[:, 0] = log_unit(spec) * np.log(np.maximum(energy, spec.energy_floor))
     return normalise(cepstra, spec)
 
 
 def log_mel(samples: Array, spec: MfccSpec) -> Array:
-    """Natural logarithm of the mel powers: (N,) -> (T, n_mels). The cepstra before the DCT."""
-    n_frames = spec.frames(len(samples))
-    needed = spec.frame + (n_frames - 1) * spec.hop
-    if len(samples) < needed:
-        samples = np.pad(samples, (0, needed - len(samples)))
-    samples = np.ascontiguousarray(samples, dtype=np.float32)
-    frames = np.lib.stride_tricks.sliding_window_view(samples, spec.frame)[:: spec.hop][:n_frames]  # (T, frame)
-    frames = (frames - frames.mean(axis=1, keepdims=True)) if spec.remove_dc else frames.copy()
-    if spec.pre_emphasis:
-        first = frames[:, 0] * np.float32(1 - spec.pre_emphasis)  # Kaldi: the sample before the first is the first
-        frames[:, 1:] -= np.float32(spec.pre_emphasis) * frames[:, :-1]
-        frames[:, 0] = first
-    frames *= window(spec)
-    spectrum = np.fft.rfft(frames, n=spec.fft)  # (T, fft/2+1)
-    power = spectrum.real**2 + spectrum.imag**2
-    return np.log(np.maximum(power @ mel_matrix(spec).T, np.float32(spec.log_floor)))
+    """Logarithm of the mel powers: (N,) -> (T, n_mels). The cepstra before the DCT."""
+    return _logarithm(_mel_power(samples, spec)[0], spec)
 
 
-def normalise(cepstra: Array, spec: MfccSpec) -> Array:
-    """Take the mean off each cepstrum (of the utterance, or a running one) and divide by spec.spread. (T, C) -> (T, C)."""
+def normalise(cepstra: NDArray[np.floating], spec: MfccSpec) -> Array:
+    """Take off each cepstrum's mean (of the utterance, or running) and divide by spec.spread. (T, C) -> (T, C)."""
+    cepstra = np.asarray(cepstra, np.float64)
     if spec.normalisation == "utterance":
         cepstra = cepstra - cepstra.mean(axis=0)
     elif spec.normalisation == "running":
-        offset = cepstra[0]  # keeps the sums small, so that float32 would do
-        sums = np.cumsum(cepstra - offset, axis=0, dtype=np.float64)
+        sums = np.cumsum(cepstra, axis=0)
         sums[spec.running_frames :] -= sums[: -spec.running_frames].copy()
         counts = np.minimum(np.arange(1, len(cepstra) + 1), spec.running_frames)[:, None]
-        cepstra = (cepstra - offset - sums / counts).astype(np.float32)
-    return cepstra if spec.spread is None else cepstra / np.asarray(spec.spread, np.float32)
+        cepstra = cepstra - sums / counts
+    return (cepstra if spec.spread is None else cepstra / np.asarray(spec.spread)).astype(np.float32)
+
+
+def _mel_power(samples: Array, spec: MfccSpec) -> tuple[Array, Table | None]:
+    """Mel powers (T, n_mels) and, if c0 is to hold it, each frame's energy (T,). (N,) in."""
+    frames = _frames(samples, spec)
+    mel = mel_matrix(spec).T.astype(np.float32)  # (fft/2+1, n_mels)
+    taper, mean = window(spec), np.full(spec.frame, 1 / spec.frame)
+    power = np.empty((len(frames), spec.n_mels), np.float32)
+    energy = None if spec.c0 == "cepstrum" else np.empty(len(frames))
+    for start in range(0, len(frames), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        # float64, because the spectrum of a loud frame is full of differences between large sums: float32 leaves an
+        # error of 1e-3 in the quiet bands of a full-scale square wave. (numpy's FFT is no slower for it.)
+        chunk = frames[part].astype(np.float64)  # (t, frame)
+        if spec.scale != 1:
+            chunk *= spec.scale
+        if spec.remove_dc:
+            chunk -= (chunk @ mean)[:, None]
+        if energy is not None and spec.c0 == "raw_energy":
+            energy[part] = np.square(chunk).sum(axis=1)
+        if spec.pre_emphasis:
+            first = chunk[:, 0] * (1 - spec.pre_emphasis)  # Kaldi: the sample before the first is the first
+            chunk[:, 1:] -= spec.pre_emphasis * chunk[:, :-1]
+            chunk[:, 0] = first
+        chunk *= taper
+        if energy is not None and spec.c0 == "energy":
+            energy[part] = np.square(chunk).sum(axis=1)
+        # From here on everything is a product or a sum of positive numbers, so float32 will do
+        spectrum = np.fft.rfft(chunk, n=spec.fft).astype(np.complex64)  # (t, fft/2+1)
+        power[part] = (spectrum.real**2 + spectrum.imag**2) @ mel
+    return power, energy
+
+
+def _frames(samples: Array, spec: MfccSpec) -> Array:
+    """(N,) -> (T, frame), a view where nothing has to be added at the ends."""
+    samples = np.asarray(samples)
+    if samples.ndim != 1:
+        raise CepstraError(f"front end: samples have shape {samples.shape}; pass one channel, of shape (N,)")
+    if not np.issubdtype(samples.dtype, np.floating):
+        raise CepstraError(
+            f"front end: samples are {samples.dtype}; pass floats of full scale ±1 (int16: divide by 32768)"
+        )
+    n_frames = spec.frames(len(samples))
+    missing = spec.frame + (n_frames - 1) * spec.hop - spec.lead - len(samples)
+    if spec.lead or missing > 0:
+        mode = {"reflect": "reflect", "mirror": "symmetric"}.get(spec.edges, "constant") if len(samples) else "constant"
+        samples = np.pad(samples, (spec.lead, max(0, missing)), mode=mode)  # type: ignore[call-overload] # mode is a str
+    return np.lib.stride_tricks.sliding_window_view(samples, spec.frame)[:: spec.hop][:n_frames]
+
+
+def _logarithm(power: Array, spec: MfccSpec) -> Array:
+    floor = np.float32(spec.log_floor)
+    power = np.maximum(power, floor) if spec.floor_by == "max" else power + floor
+    if spec.top_db is not None:
+        power = np.maximum(power, power.max() * np.float32(10 ** (-spec.top_db / 10)))
+    return np.log(power) * np.float32(log_unit(spec))
+
+
+def log_unit(spec: MfccSpec) -> float:
+    """What a natural logarithm is multiplied by to be in the spec's unit."""
+    return 1.0 if spec.log == "natural" else 10 / math.log(10)
 
 
 @lru_cache(maxsize=8)
-def window(spec: MfccSpec) -> Array:
-    """(frame,) symmetric window. "povey" is Kaldi's: a Hann window to the power of 0.85."""
-    phase = 2 * np.pi * np.arange(spec.frame) / max(1, spec.frame - 1)
+def window(spec: MfccSpec) -> Table:
+    """(frame,). "povey" is Kaldi's: a Hann window to the power of 0.85."""
+    phase = 2 * np.pi * np.arange(spec.frame) / (spec.frame if spec.periodic_window else spec.frame - 1)
+    hann = 0.5 - 0.5 * np.cos(phase)
     values = {
-        "povey": (0.5 - 0.5 * np.cos(phase)) ** 0.85,
-        "hann": 0.5 - 0.5 * np.cos(phase),
+        "povey": hann**0.85,
+        "hann": hann,
         "hamming": 0.54 - 0.46 * np.cos(phase),
+        "blackman": 0.42 - 0.5 * np.cos(phase) + 0.08 * np.cos(2 * phase),
         "rectangular": np.ones(spec.frame),
     }
-    return values[spec.window].astype(np.float32)
+    return _constant(values[spec.window])
 
 
 @lru_cache(maxsize=8)
-def mel_matrix(spec: MfccSpec) -> Array:
-    """(n_mels, fft/2+1) triangles on the mel scale 1127 ln(1 + f/700) (O'Shaughnessy 1987; as Kaldi lays them)."""
+def mel_matrix(spec: MfccSpec) -> Table:
+    """(n_mels, fft/2+1) triangles, equally spaced on the mel scale. One narrower than a bin may be empty."""
+    mel, hz = _MEL_SCALES[spec.mel_scale]
+    low, high = mel(np.array([spec.low_hz, spec.high_hz]))
+    edges = np.linspace(low, high, spec.n_mels + 2)
+    bins = np.arange(spec.fft // 2 + 1, dtype=np.float64) * (spec.sample_rate / spec.fft)  # Hz
+    axis, corners = (mel(bins), edges) if spec.mel_slopes == "mel" else (bins, hz(edges))
+    left, centre, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
+    triangles = np.minimum((axis - left) / (centre - left), (right - axis) / (right - centre)).clip(0)
+    if spec.mel_norm == "area":
+        triangles *= (2 / (hz(edges[2:]) - hz(edges[:-2])))[:, None]
+    triangles[:, -1] = 0  # at the Nyquist frequency all have ended; what rounding left goes
+    return _constant(triangles)
 
-    def mel(hz: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        return np.asarray(1127.0 * np.log1p(np.asarray(hz) / 700.0))
 
-    edges = np.linspace(mel(spec.low_hz), mel(spec.high_hz), spec.n_mels + 2)
-    bins = mel(np.arange(spec.fft // 2 + 1) * spec.sample_rate / spec.fft)
-    left, centre, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
-    triangles = np.minimum((bins - left) / (centre - left), (right - bins) / (right - centre)).clip(0)
-    triangles[:, -1] = 0  # Kaldi leaves the Nyquist bin out
-    return triangles.astype(np.float32)
+def _htk_mel(hz: Table) -> Table:
+    """O'Shaughnessy (1987), as HTK and Kaldi write it."""
+    return np.asarray(1127 * np.log1p(hz / 700))
+
+
+def _htk_hz(mel: Table) -> Table:
+    return np.asarray(700 * np.expm1(mel / 1127))
+
+
+def _slaney_mel(hz: Table) -> Table:
+    """Slaney's Auditory Toolbox (1998): 200/3 Hz per mel up to 1 kHz, then 27 mel for each factor of 6.4."""
+    return np.where(hz < 1000, hz * 3 / 200, 15 + 27 * np.log(np.maximum(hz, 1000) / 1000) / math.log(6.4))
+
+
+def _slaney_hz(mel: Table) -> Table:
+    return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * math.log(6.4) / 27))
+
+
+_MEL_SCALES = {"htk": (_htk_mel, _htk_hz), "slaney": (_slaney_mel, _slaney_hz)}
 
 
 @lru_cache(maxsize=8)
-def dct_matrix(spec: MfccSpec) -> Array:
+def dct_matrix(spec: MfccSpec) -> Table:
     """(n_cepstra, n_mels) orthonormal DCT-II with the lifter 1 + Q/2 sin(πk/Q) folded in."""
     k, n = np.arange(spec.n_cepstra)[:, None], np.arange(spec.n_mels)[None]
     matrix = np.sqrt(2 / spec.n_mels) * np.cos(np.pi / spec.n_mels * (n + 0.5) * k)
     matrix[0] = np.sqrt(1 / spec.n_mels)
     if spec.lifter:
         matrix *= 1 + 0.5 * spec.lifter * np.sin(np.pi * k / spec.lifter)
-    return matrix.astype(np.float32)
+    return _constant(matrix)
+
+
+def _constant(table: Table) -> Table:
+    table.flags.writeable = False  # it is shared by all who ask for it
+    return table

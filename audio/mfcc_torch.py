@@ -1,7 +1,11 @@
-"""The same front end in torch: batched, on any device, differentiable, and exportable to ONNX.
+"""The same front end in torch: batched, on any device with float64, differentiable, and exportable to ONNX.
 
-Everything up to the spectrum is linear in a frame, so mean removal, pre-emphasis, window and DFT are folded into one
-matrix: no STFT operator, which runtimes disagree about.
+Everything up to the spectrum is linear in a frame, so scale, mean removal, pre-emphasis, window and DFT are folded into
+one matrix: no STFT operator, which runtimes disagree about.
+
+It computes in float64 and answers in float32. In float32 a spectrum's small values would be differences of large sums,
+wrong by 1e-3 and differently in every library (a full-scale square wave, a DC offset); and autocast and TF32, which
+would leave three digits, pass float64 by. The cost is small beside the smallest encoder's.
 """
 
 from __future__ import annotations
@@ -11,71 +15,139 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from audio.mfcc import MfccSpec, dct_matrix, mel_matrix, window
+from audio.errors import CepstraError
+from audio.mfcc import MfccSpec, Table, dct_matrix, log_unit, mel_matrix, window
 
 
 class Mfcc(nn.Module):
-    """Samples to normalised cepstra; `Mfcc(spec)(samples, lengths) -> (features, frame_lengths)`."""
+    """Samples to normalised cepstra; `Mfcc(spec)(samples, lengths) -> (features, frame_lengths)`.
 
+    dither: standard deviation of the noise added to the samples (full scale ±1) in training mode, and only there: no
+    part of the spec, so that one spec is one set of numbers, and none in evaluation mode, in an export, or in numpy.
+    1e-5 is a third of a 16-bit step.
+    """
+
+    dft: Tensor
+    mel: Tensor
+    dct: Tensor
     spread: Tensor
+    parseval: Tensor
 
-    def __init__(self, spec: MfccSpec) -> None:
+    def __init__(self, spec: MfccSpec, *, dither: float = 0.0) -> None:
         super().__init__()
+        if not 0 <= dither < 1:
+            raise CepstraError(f"front end: dither is {dither}; use 0 or a little more (full scale is 1)")
         self.spec = spec
-        spread = np.ones(spec.n_cepstra) if spec.spread is None else np.asarray(spec.spread)
-        for name, value in {
-            "dft": _frame_to_spectrum(spec).T,  # (frame, 2 bins)
-            "mel": mel_matrix(spec).T,  # (bins, n_mels)
+        self.dither = dither
+        mel = mel_matrix(spec)
+        bins = np.flatnonzero(mel.any(axis=0) | (spec.c0 == "energy"))  # those that matter
+        inner = (bins > 0) & (bins < spec.fft // 2)
+        for name, table in {
+            "dft": _frame_to_spectrum(spec, bins),  # (frame, 2 bins)
+            "mel": mel.T[bins],  # (bins, n_mels)
             "dct": dct_matrix(spec).T,  # (n_mels, n_cepstra)
-            "spread": spread,  # (n_cepstra,)
+            "spread": np.ones(spec.n_cepstra) if spec.spread is None else np.asarray(spec.spread),  # (n_cepstra,)
+            "parseval": (1 + inner) / spec.fft,  # (bins,) power to energy
         }.items():
             # Not in the state: the spec says it all
-            self.register_buffer(name, torch.tensor(np.ascontiguousarray(value), dtype=torch.float32), persistent=False)
+            self.register_buffer(name, torch.tensor(np.ascontiguousarray(table), dtype=torch.float64), persistent=False)
 
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstra of a padded batch.
 
-        samples: (B, N) full scale ±1, zero beyond each length; lengths: (B,) in samples.
-        Returns (B, T, n_cepstra), zero beyond each frame length, and the frame lengths (B,).
+        samples: (B, N) floats, full scale ±1; what lies beyond a length does not matter. lengths: (B,) in samples.
+        Returns (B, T, n_cepstra) with T = spec.frames(N), zero beyond each frame length, and the frame lengths (B,).
+        float32, or float64 if the samples are. Raises CepstraError for samples in whole numbers.
         """
+        if not samples.is_floating_point():
+            raise CepstraError(f"front end: samples are {samples.dtype}; pass floats with full scale ±1")
+        if self.training and self.dither:
+            samples = samples + self.dither * torch.randn_like(samples)
+        spec = self.spec
+        frames = self._frames(samples, lengths).double()  # (B, T, frame)
+        counts = self._counts(lengths)  # (B,)
+        valid = (torch.arange(frames.shape[1], device=samples.device) < counts[:, None])[:, :, None]  # (B, T, 1)
+        real, imaginary = (frames @ self.dft).chunk(2, dim=2)
+        power = real * real + imaginary * imaginary  # (B, T, bins)
+        cepstra = self._logarithm(power @ self.mel, valid) @ self.dct  # (B, T, n_cepstra)
+        if spec.c0 != "cepstrum":
+            energy = (power @ self.parseval) if spec.c0 == "energy" else self._raw_energy(frames)  # (B, T)
+            energy = energy.clamp(min=spec.energy_floor).log() * log_unit(spec)
+            cepstra = torch.cat([energy[:, :, None], cepstra[:, :, 1:]], dim=2)
+        cepstra = self._normalise(cepstra, valid, counts) / self.spread
+        cepstra = torch.where(valid, cepstra, torch.zeros_like(cepstra))
+        return cepstra.to(torch.promote_types(samples.dtype, torch.float32)), counts
+
+    def _counts(self, lengths: Tensor) -> Tensor:
+        """spec.frames for each of (B,) lengths."""
         frame, hop = self.spec.frame, self.spec.hop
-        samples = F.pad(samples, (0, frame))  # at least one frame; what is too much is cut off below
-        frames = torch.clamp(lengths - frame, min=0) // hop + 1  # (B,)
-        spectrum = samples.unfold(1, frame, hop) @ self.dft  # (B, T, 2 bins)
-        real, imaginary = spectrum.chunk(2, dim=2)
-        power = real.square() + imaginary.square()  # (B, T, bins)
-        mel = (power @ self.mel).clamp(min=self.spec.log_floor).log()  # (B, T, n_mels)
-        cepstra = mel @ self.dct  # (B, T, n_cepstra)
-        steps = torch.arange(cepstra.shape[1], device=samples.device)
-        valid = (steps < frames[:, None])[..., None]  # (B, T, 1)
-        return self._normalise(cepstra, valid, frames), frames
+        if self.spec.edges == "snip":
+            return torch.clamp(lengths - frame, min=0) // hop + 1
+        if self.spec.edges == "mirror":
+            return torch.clamp((lengths + hop // 2) // hop, min=1)
+        return lengths // hop + 1
 
-    def _normalise(self, cepstra: Tensor, valid: Tensor, frames: Tensor) -> Tensor:
-        zero = torch.zeros((), dtype=cepstra.dtype, device=cepstra.device)
+    def _frames(self, samples: Tensor, lengths: Tensor) -> Tensor:
+        """(B, N) -> (B, T, frame)."""
+        spec, total = self.spec, samples.shape[1]
+        inside = torch.arange(total, device=samples.device) < lengths[:, None]
+        samples = torch.where(inside, samples, torch.zeros_like(samples))
+        if spec.edges == "snip":
+            samples = F.pad(samples, (0, spec.frame))[:, : torch.sym_max(total, spec.frame)]
+            return samples.unfold(1, spec.frame, spec.hop)
+        if spec.edges == "zero":
+            samples = F.pad(samples, (spec.lead, spec.frame))
+        else:  # each utterance is reflected at its own end
+            positions = torch.arange(-spec.lead, total + spec.frame, device=samples.device)[
+                None
+            ]  # (1, N + lead + frame)
+            if spec.edges == "reflect":
+                period = torch.clamp(2 * (lengths[:, None] - 1), min=1)  # … 2 1 [0 1 2 3] 2 1 0 …
+                positions = positions % period
+                positions = torch.minimum(positions, period - positions)
+            else:
+                period = torch.clamp(2 * lengths[:, None], min=1)  # … 1 0 [0 1 2 3] 3 2 1 …
+                positions = positions % period
+                positions = torch.minimum(positions, period - 1 - positions)
+            samples = F.pad(samples, (0, 1)).gather(1, positions)  # one zero more, for a clip with no samples
+        return samples.unfold(1, spec.frame, spec.hop)[:, : spec.frames(total)]
+
+    def _raw_energy(self, frames: Tensor) -> Tensor:
+        if self.spec.remove_dc:
+            frames = frames - frames.mean(dim=2, keepdim=True)
+        return (frames * self.spec.scale).square().sum(dim=2)
+
+    def _logarithm(self, mel: Tensor, valid: Tensor) -> Tensor:
+        spec = self.spec
+        mel = mel.clamp(min=spec.log_floor) if spec.floor_by == "max" else mel + spec.log_floor
+        if spec.top_db is not None:
+            loudest = torch.where(valid, mel, torch.zeros_like(mel)).amax(dim=(1, 2), keepdim=True)  # (B, 1, 1)
+            mel = torch.maximum(mel, loudest * 10 ** (-spec.top_db / 10))
+        return mel.log() * log_unit(spec)
+
+    def _normalise(self, cepstra: Tensor, valid: Tensor, counts: Tensor) -> Tensor:
         if self.spec.normalisation == "utterance":
-            total = torch.where(valid, cepstra, zero).sum(dim=1, keepdim=True)  # (B, 1, C)
-            cepstra = cepstra - total / frames[:, None, None]
-        elif self.spec.normalisation == "running":
+            total = torch.where(valid, cepstra, torch.zeros_like(cepstra)).sum(dim=1, keepdim=True)  # (B, 1, C)
+            return cepstra - total / counts[:, None, None]
+        if self.spec.normalisation == "running":
             width = self.spec.running_frames
-            offset = cepstra[:, :1]
-            padded = F.pad((cepstra - offset).transpose(1, 2), (width - 1, 0))  # (B, C, T + width - 1)
-            sums = F.avg_pool1d(padded, width, stride=1).transpose(1, 2) * width
-            counts = torch.arange(1, cepstra.shape[1] + 1, device=cepstra.device).clamp(max=width)
-            cepstra = cepstra - offset - sums / counts[:, None]
-        return torch.where(valid, cepstra / self.spread, zero)
+            sums = F.pad(cepstra.cumsum(dim=1), (0, 0, width, 0))  # (B, width + T, C)
+            seen = torch.arange(1, cepstra.shape[1] + 1, device=cepstra.device).clamp(max=width)[:, None]  # (T, 1)
+            return cepstra - (sums[:, width:] - sums[:, :-width]) / seen
+        return cepstra
 
 
-def _frame_to_spectrum(spec: MfccSpec) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """(2 bins, frame): mean removal, pre-emphasis, window and DFT as one matrix; real parts first, then imaginary."""
+def _frame_to_spectrum(spec: MfccSpec, bins: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Table:
+    """(frame, 2 bins): scale, mean removal, pre-emphasis, window and DFT as one matrix; real parts, then imaginary."""
     size = spec.frame
-    matrix = np.eye(size)
+    matrix = np.eye(size) * spec.scale
     if spec.remove_dc:
-        matrix -= np.full((size, size), 1 / size)
+        matrix -= matrix.mean(axis=0)
     if spec.pre_emphasis:
         shift = np.eye(size, k=-1)
         shift[0, 0] = 1
         matrix = matrix - spec.pre_emphasis * (shift @ matrix)
-    matrix = window(spec).astype(np.float64)[:, None] * matrix
+    matrix = window(spec)[:, None] * matrix
     # k n modulo fft, so that the angles stay small and exact
-    angle = 2 * np.pi / spec.fft * (np.outer(np.arange(spec.fft // 2 + 1), np.arange(size)) % spec.fft)
-    return np.concatenate([np.cos(angle), -np.sin(angle)]) @ matrix
+    angle = 2 * np.pi / spec.fft * (np.outer(bins, np.arange(size)) % spec.fft)
+    return np.ascontiguousarray((np.concatenate([np.cos(angle), -np.sin(angle)]) @ matrix).T)
