@@ -1,4 +1,4 @@
-"""Text to token ids and back: byte-pair encoding (Sennrich et al. 2016) of normalised text, by the `tokenizers` library.
+"""Text to token ids and back: byte-pair encoding (Sennrich et al. 2016) of normalised text, by `tokenizers`.
 
 A piece that starts a word begins with "▁" (U+2581), as in SentencePiece, so ids join into text without rules. The file
 format is the library's own `tokenizer.json`; any program that reads those reads this one.
