@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr.model.config import ModelConfig
-from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Positions, SelfAttention, attend
+from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Positions, SelfAttention, attend, split_heads
 
 
 class DecoderLayer(nn.Module):
@@ -38,6 +38,13 @@ class DecoderLayer(nn.Module):
         past_k, past_v = torch.cat([past_k, new_k], dim=2), torch.cat([past_v, new_v], dim=2)
         x = x + self.self_attention.out(attend(q, past_k, past_v, None))
         return self._see_memory(x, k, v, memory_mask), past_k, past_v
+
+    def attention_map(self, x: Tensor, k: Tensor, memory_mask: Tensor) -> Tensor:
+        """(B, U, D) -> the weights with which each token looks at the memory, (B, H, U, T)."""
+        x = x + self.self_attention(self.self_norm(x), None, causal=True)
+        q = split_heads(self.cross_attention.q(self.cross_norm(x)), self.cross_attention.heads)
+        scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
+        return scores.masked_fill(~memory_mask, float("-inf")).softmax(dim=3)  # type: ignore[no-any-return]
 
     def _see_memory(self, x: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor) -> Tensor:
         x = x + self.dropout(self.cross_attention(self.cross_norm(x), k, v, memory_mask))
@@ -87,6 +94,17 @@ class Decoder(nn.Module):
             new_k.append(k)
             new_v.append(v)
         return self._logits(x)[:, 0], torch.stack(new_k), torch.stack(new_v)
+
+    def attention_maps(self, tokens: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
+        """Where each token (B, U) looks in the memory, for pictures: (L, B, H, U, T), every row sums to 1."""
+        memory_mask = _memory_mask(memory.shape[1], lengths)
+        x = self._embed(tokens, 0)
+        maps = []
+        for layer in self.layers:
+            k, v = layer.cross_attention.project_memory(memory)  # type: ignore[operator, union-attr]
+            maps.append(layer.attention_map(x, k, memory_mask))  # type: ignore[operator]
+            x = layer(x, k, v, memory_mask)
+        return torch.stack(maps)
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         # Small at initialisation for the tied output's sake, so scaled up here (Vaswani et al. 2017, section 3.4)

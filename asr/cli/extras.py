@@ -1,0 +1,12 @@
+"""Parts of Cepstra that the base install leaves out."""
+
+from importlib.util import find_spec
+
+from asr.errors import CepstraError
+
+
+def needs(extra: str, *modules: str) -> None:
+    """Raise CepstraError that says how to install an extra, unless all these modules are there."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise CepstraError(f"{missing[0]} is not installed; run: pip install 'cepstra[{extra}]'")

@@ -1,0 +1,26 @@
+"""`cepstra train`: a model out of recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  typer reads the annotations when it runs
+from typing import Annotated
+
+import typer
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help="Settings, in YAML; it states only what differs from the defaults.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings to change, such as steps=2000 optimiser.learning_rate=1e-3.")
+    ] = None,
+    *,
+    restart: Annotated[bool, typer.Option(help="Throw away what the output folder holds and begin anew.")] = False,
+) -> None:
+    """Train a model. Interrupted and started again, it goes on where it stopped."""
+    from asr.cli.extras import needs
+
+    needs("train", "torch", "lightning", "yaml", "matplotlib", "pydantic")
+    from asr.training.run import train as run
+    from asr.training.settings import load_config
+
+    run(load_config(config, overrides or []), restart=restart)

@@ -1,0 +1,1 @@
+"""Training: a manifest in, a checkpoint out."""

@@ -1,0 +1,115 @@
+"""Settings from YAML files that state only differences, and from key=value overrides."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from asr.errors import CepstraError, ConfigError
+from asr.model.config import PRESETS
+from asr.training.config import TrainConfig
+
+_PATHS = ("manifest", "cache", "output", "start_from")  # settings that name files
+
+
+def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] = ()) -> TrainConfig:
+    """The settings of a run.
+
+    path: a YAML file; paths in it are relative to its own folder. overrides: "optimiser.learning_rate=1e-3",
+    values in YAML; paths in them are relative to the current folder.
+    Raises ConfigError that names the setting and the nearest known one.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        values = _read(Path(path))
+        _resolve(values, Path(path).resolve().parent)
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals:
+            raise ConfigError(f"{override!r} is not key=value, such as steps=2000")
+        _set(values, key.strip(), _parse(text, override))
+    return build(values)
+
+
+def build(values: dict[str, Any]) -> TrainConfig:
+    """A tree of settings out of nested dictionaries, on top of the preset. Raises ConfigError."""
+    _refuse_unknown(values, TrainConfig, "")
+    preset = values.get("preset", "small")
+    if preset in PRESETS:
+        values = {**values, "model": {**PRESETS[preset].to_dict(), **(values.get("model") or {})}}
+    try:
+        return TypeAdapter(TrainConfig).validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"setting {where}: {first['msg']} (got {first['input']!r})") from None
+    except CepstraError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror}); give the path of a YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: holds no settings; write one 'key: value' per line")
+    return values
+
+
+def _parse(text: str, override: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"{override!r}: the value is not YAML") from None
+    if isinstance(value, str):
+        try:
+            return float(value)  # YAML 1.1 takes 1e-3 for a string
+        except ValueError:
+            return value
+    return value
+
+
+def _set(values: dict[str, Any], key: str, value: Any) -> None:
+    *parents, last = key.split(".")
+    for parent in parents:
+        values = values.setdefault(parent, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"setting {key}: {parent} holds no settings of its own")
+    values[last] = value
+
+
+def _resolve(values: Any, folder: Path) -> None:
+    """Make the paths in values absolute, in place."""
+    if isinstance(values, list):
+        for value in values:
+            _resolve(value, folder)
+    elif isinstance(values, dict):
+        for key, value in values.items():
+            if key in _PATHS and isinstance(value, str):
+                values[key] = str((folder / value).resolve())
+            else:
+                _resolve(value, folder)
+
+
+def _refuse_unknown(values: dict[str, Any], kind: type, prefix: str) -> None:
+    """Walk the values beside the dataclasses: a misspelt key must not be silently without effect."""
+    known = [f.name for f in fields(kind)]
+    hints = get_type_hints(kind)
+    for key, value in values.items():
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0)
+            raise ConfigError(f"unknown setting {prefix}{key}; did you mean {prefix}{near[0]}?")
+        inner = next((t for t in (hints[key], *get_args(hints[key])) if is_dataclass(t)), None)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(inner, type) and isinstance(item, dict):
+                _refuse_unknown(item, inner, f"{prefix}{key}.")
