@@ -163,7 +163,7 @@ def _several(match: re.Match[str]) -> str:
         return f"{before} {plural(year(number))} "
     timer = match["timer"] is not None
     round_tens = len(number) == 2 and number[0] not in "01" and number[1] == "0"
-    decade = round_tens and not timer and not (match["lasting"] and match["last"] is not None)
+    decade = round_tens and not timer and (match["era"] is not None or not match["lasting"])
     if decade or match["before"] or match["mark"] or len(number) > 2:
         return f"{before} {plural(integer(number))} "
     return f"{before} {cardinal(number)} {'second' if number == '1' or timer else 'seconds'} "
@@ -193,7 +193,8 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
             r"(?:(?P<lasting>\b(?:for|in|after|every|another|wait) )"
             rf"|(?P<before>(?:\b(?:the|early|late|mid|his|her|my|their|our)[ -])?'?)){_START}"
             r"(?P<number>\d++)(?P<mark>'?)s(?![a-z0-9'])"
-            r"(?P<timer>(?= (?:timer|countdown|delay|timeout|clip|pause|break)\b))?(?P<last>(?! [a-z]))?"
+            r"(?P<timer>(?= (?:timer|countdown|delay|timeout|clip|pause|break)\b))?"
+            r"(?P<era>(?= (?:music|songs?|hits|rock|pop|jazz|disco|playlist|mix|radio|movies?|films?|shows?|style)\b))?"
         ),
         _several,
     ),

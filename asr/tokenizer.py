@@ -29,6 +29,15 @@ ALPHABET: Final = frozenset(ascii_lowercase + "'" + WORD_START)
 MIN_COUNT: Final = 2  # a pair seen once says nothing about the language
 CACHED_WORDS: Final = 1 << 16
 
+# Options of the library that would give other ids from the same vocabulary and merges.
+_UNUSED_SETTINGS: Final = (
+    "dropout",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "fuse_unk",
+    "byte_fallback",
+    "ignore_merges",
+)
 _FORBIDDEN: Final = frozenset("<>" + WORD_START)  # would let text spell a special token or a word start
 
 
@@ -138,7 +147,13 @@ class Tokenizer:
         if not isinstance(content, dict) or not isinstance(model := content.get("model"), dict):
             raise BundleError('tokenizer: no "model" object; take tokenizer.json from the bundle again')
         mark = content.get("pre_tokenizer")
-        if model.get("type") != "BPE" or not isinstance(mark, dict) or mark.get("replacement") != WORD_START:
+        if (
+            model.get("type") != "BPE"
+            or any(model.get(setting) for setting in _UNUSED_SETTINGS)
+            or content.get("normalizer") is not None
+            or not isinstance(mark, dict)
+            or (mark.get("replacement"), mark.get("prepend_scheme")) != (WORD_START, "always")
+        ):
             raise BundleError('tokenizer: not byte-pair encoding with "▁" word starts; use one that Cepstra trained')
         vocabulary, merges = model.get("vocab"), model.get("merges")
         if not isinstance(vocabulary, dict) or not isinstance(merges, list):
@@ -186,7 +201,8 @@ class Tokenizer:
         return type(self).from_json, (self.to_json(),)
 
     def _word_ids(self, word: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(word).ids)
+        # A lone surrogate, which no file can hold but a str can, is unknown like any other strange character.
+        return tuple(self._tokenizer.encode(word.encode("utf-8", "replace").decode()).ids)
 
 
 def _pipeline(model: models.BPE) -> tokenizers.Tokenizer:
@@ -215,6 +231,8 @@ def _checked_pieces(vocabulary: Mapping[str, int], merges: list[tuple[str, str]]
         raise BundleError(f"tokenizer: the vocabulary's ids are not 0 to {len(pieces) - 1}, each once; {remedy}")
     if tuple(pieces[: len(SPECIALS)]) != SPECIALS:
         raise BundleError(f"tokenizer: the vocabulary doesn't begin with {' '.join(SPECIALS)}; {remedy}")
+    if not all(pieces) or any("\ud800" <= character <= "\udfff" for piece in pieces for character in piece):
+        raise BundleError(f"tokenizer: a piece of the vocabulary is empty or not Unicode text; {remedy}")
     for left, right in merges:
         for piece in (left, right, left + right):
             if piece not in vocabulary or piece in SPECIALS:
