@@ -1,0 +1,263 @@
+"""`cepstra manifest`: check, import, split and count recordings."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from asr.errors import ManifestError
+from asr.manifest.check_settings import CheckSettings, SoundLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from asr.manifest.faults import Fault
+    from asr.manifest.records import Utterance
+    from asr.manifest.stats import Stats
+
+manifest_app = typer.Typer(
+    name="manifest",
+    help="Check, import, split and count recordings (JSON lines; see docs/manifests.md).",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+class Layout(StrEnum):
+    """The corpora that `import` reads; without one it looks which it is."""
+
+    COMMON_VOICE = "common-voice"
+    LJSPEECH = "ljspeech"
+    TABLE = "table"
+    KALDI = "kaldi"
+    FOLDER_PER_WORD = "folder-per-word"
+    AUDIOFOLDER = "audiofolder"
+
+
+Manifests = Annotated[list[Path], typer.Argument(help="Manifests: one JSON object per line.", show_default=False)]
+Language = Annotated[str, typer.Option(help="Language of the texts, for the normaliser.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Threads that open sounds; one per core without it.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+
+_LIMITS = SoundLimits()
+
+
+@manifest_app.command()
+def check(
+    manifests: Manifests,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    language: Language = "en",
+    audio: Annotated[bool, typer.Option(help="Open the sounds, not just the rows.")] = True,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A fault that is all right, by the name in brackets; may be repeated.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="Seconds that a duration may be off.")
+    ] = _LIMITS.duration_tolerance,
+    max_rate: Annotated[
+        float, typer.Option(min=0, help="Characters per second that may be spoken.")
+    ] = CheckSettings.max_characters_per_second,
+    clipped: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of samples that may stand at full scale.")
+    ] = _LIMITS.clipped_share,
+    silence: Annotated[
+        float, typer.Option(max=0, help="dBFS that the loudest 50 ms must reach.")
+    ] = _LIMITS.silence_dbfs,
+    workers: Workers = None,
+) -> None:
+    """List everything that is wrong with manifests, alone and together: exit code 1 if there are errors.
+
+    With several manifests, or rows that say their split, the same sound or speaker on two sides is a fault.
+    """
+    from asr.manifest.check import check_manifests
+
+    settings = CheckSettings(
+        language=language,
+        audio=audio,
+        max_characters_per_second=max_rate,
+        sound=SoundLimits(tolerance, clipped, silence),
+        ignore=tuple(ignore or ()),
+    )
+    with _progress("checking sounds") as (start, advance):
+        report = check_manifests(manifests, settings, workers=workers, start=start, progress=advance)
+    if json:
+        _print_json(report.to_dict())
+    else:
+        _list(report.faults)
+        warnings = len(report.faults) - report.errors
+        found = f"{_counted(report.errors, 'error')}, {_counted(warnings, 'warning')}" if report.faults else "no faults"
+        typer.echo(f"{_counted(report.rows, 'row')}, {report.seconds / 3600:.2f} h: {found}")
+    if report.errors:
+        raise typer.Exit(1)
+
+
+@manifest_app.command("import")
+def import_(
+    corpus: Annotated[Path, typer.Argument(help="A folder, or a CSV, TSV or JSON lines file.", show_default=False)],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write.", show_default=False)],
+    layout: Annotated[Layout | None, typer.Option(help="What it is; seen from the files without this.")] = None,
+    audio_column: Annotated[str | None, typer.Option(help="Column of sound files, in a table.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of texts.")] = None,
+    speaker_column: Annotated[str | None, typer.Option(help="Column of speakers.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A further column to keep; may be repeated.")] = None,
+    speaker: Annotated[str | None, typer.Option(help="Speaker of the rows that name none.")] = None,
+    source: Annotated[str | None, typer.Option(help="Name of the set, written into each row.")] = None,
+    skip_faulty: Annotated[bool, typer.Option("--skip-faulty", help="Leave out what can't be a row.")] = False,
+    force: Force = False,
+    workers: Workers = None,
+) -> None:
+    """Make a manifest of a corpus in another form. Sounds stay where they are."""
+    from asr.manifest.faults import has_errors
+    from asr.manifest.files import refuse_existing
+    from asr.manifest.importers import ImportOptions, detect, import_corpus
+    from asr.manifest.records import write_manifest
+
+    refuse_existing(output, force=force)
+    options = ImportOptions(audio_column, text_column, speaker_column, tuple(keep or ()), speaker, source)
+    chosen = str(layout) if layout else detect(corpus)
+    with _progress(f"importing ({chosen})") as (_, advance):
+        utterances, faults = import_corpus(corpus, chosen, options, workers=workers, progress=advance)
+    _list(faults, err=True)
+    if has_errors(faults) and not skip_faulty:
+        problem = f"{_counted(sum(fault.severity == 'error' for fault in faults), 'row')} can't be used"
+        raise ManifestError(
+            f"{corpus}: {problem}: mend them, or leave them out with --skip-faulty; nothing was written"
+        )
+    if not utterances:
+        raise ManifestError(f"{corpus}: no row can be used: nothing was written")
+    write_manifest(output, utterances)
+    typer.echo(f"{output}: {_summary(utterances)}, read as {chosen}")
+
+
+@manifest_app.command()
+def split(
+    manifest: Annotated[Path, typer.Argument(help="The manifest to divide.", show_default=False)],
+    *,
+    into: Annotated[
+        str, typer.Option(help="Names and shares of the splits, by the number of speakers.")
+    ] = "train=0.9,dev=0.05,test=0.05",
+    seed: Annotated[int, typer.Option(help="Another one draws otherwise.")] = 0,
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Folder for MANIFEST.train.jsonl and so on; the manifest's own without it.")
+    ] = None,
+    one_file: Annotated[
+        Path | None, typer.Option(help="Write one manifest, whose rows say their split, instead of one per split.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Rows that already say their split stay there.")] = False,
+    force: Force = False,
+) -> None:
+    """Divide a manifest by speaker: the same each time, and nobody moves when rows are added."""
+    from asr.manifest.files import refuse_existing
+    from asr.manifest.records import read_manifest, write_manifest
+    from asr.manifest.split import parse_shares, split_by_speaker
+
+    rows = read_manifest(manifest)
+    if not rows:
+        raise ManifestError(f"{manifest}: has no rows: nothing to divide")
+    rows = split_by_speaker(rows, parse_shares(into), seed=seed, folder=manifest.parent.resolve(), keep=keep)
+    groups: dict[str, list[Utterance]] = {name: [] for name in parse_shares(into)}
+    for row in rows:
+        groups.setdefault(str(row.split), []).append(row)
+    folder = output_dir or manifest.parent
+    outputs = [one_file] if one_file else [folder / f"{manifest.stem}.{name}.jsonl" for name in groups]
+    for output in outputs:
+        refuse_existing(output, force=force)
+    for output, group in zip(outputs, [rows] if one_file else groups.values(), strict=True):
+        write_manifest(output, group)
+    for number, (name, group) in enumerate(groups.items()):
+        where = f"{outputs[0]}, {name}" if one_file else str(outputs[number])
+        typer.echo(f"{where}: {_summary(group)}")
+    if nameless := sum(row.speaker is None for row in rows):
+        verb = "has" if nameless == 1 else "have"
+        typer.echo(
+            f"warning: {_counted(nameless, 'row')} {verb} no speaker and went by sound file: "
+            "the same person may be on two sides",
+            err=True,
+        )
+
+
+@manifest_app.command()
+def stats(
+    manifests: Manifests,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write a histogram of lengths (.png, .svg, .pdf).")] = None,
+    language: Language = "en",
+    force: Force = False,
+) -> None:
+    """Count hours, rows, speakers and words, by source."""
+    from asr.manifest.files import refuse_existing
+    from asr.manifest.records import iter_manifest
+    from asr.manifest.stats import count, plot_lengths
+
+    if plot is not None:
+        refuse_existing(plot, force=force)
+    total, by_source = count((row for path in manifests for row in iter_manifest(path)), language)
+    if plot is not None:
+        plot_lengths(plot, by_source)
+    if json:
+        _print_json({**total.to_dict(), "sources": {name: one.to_dict() for name, one in by_source.items()}})
+        return
+    _print_table(total, by_source)
+    common = ", ".join(f"{word} ({times})" for word, times in total.vocabulary.most_common(12))
+    typer.echo(f"most common words: {common or 'none'}")
+
+
+def _print_table(total: Stats, by_source: dict[str, Stats]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("source")
+    for column in ("rows", "hours", "speakers", "words", "vocabulary", "words/row", "median s", "p95 s", "longest s"):
+        table.add_column(column, justify="right")
+    for name, one in [*by_source.items(), ("all", total)] if len(by_source) > 1 else by_source.items():
+        figures = (one.rows, f"{one.hours:.2f}", len(one.speakers), one.words, len(one.vocabulary))
+        lengths = one.lengths()
+        seconds = (f"{lengths[name]:.2f}" for name in ("median", "p95", "longest"))
+        table.add_row(name, *map(str, figures), f"{one.words_per_row:.1f}", *seconds)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)
+    console.print(table)
+    if total.without_speaker:
+        typer.echo(f"{_counted(total.without_speaker, 'row')} without a speaker")
+
+
+def _list(faults: Sequence[Fault], *, err: bool = False) -> None:
+    for fault in faults:
+        typer.echo(f"{fault.severity}: {fault} [{fault.code}]", err=err)
+
+
+def _print_json(values: object) -> None:
+    import json
+
+    typer.echo(json.dumps(values, ensure_ascii=False, indent=2))
+
+
+def _summary(utterances: Sequence[Utterance]) -> str:
+    hours = sum(utterance.duration for utterance in utterances) / 3600
+    speakers = len({utterance.speaker for utterance in utterances} - {None})
+    return f"{_counted(len(utterances), 'row')}, {hours:.2f} h, {_counted(speakers, 'speaker')}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """A bar on standard error, if that is a terminal: a function that sets the total, and one that advances it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda total: bar.update(task, total=total), lambda done: bar.advance(task, done)
