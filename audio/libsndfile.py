@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import soundfile
 
+from audio.identify import is_other_sound
 from audio.sources import CONVERT, unusable
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from audio.sources import Window
 
 _UNKNOWN = 1 << 60  # libsndfile's length of a stream that doesn't state any is 2^63 - 1
-_RUN_UP = 0.5  # s: lossy decoders need what came before; Vorbis seeks within the last page land 1 ms off without it
+_RUN_UP = 0.5  # s: what lossy decoders need to hear before they are exact
+_LAST_PAGE = 10.0  # s: an Ogg page is shorter; libsndfile's seeks into the last one of Vorbis land 1 ms off
 _BLOCK = 1 << 14  # frames skipped at a time
 
 
@@ -62,13 +64,17 @@ class SndfileReader:
             landing = 0  # exact only from the start, and quick enough: an hour takes about a second
         elif self.container == "OGG":
             landing = max(0, frame - round(_RUN_UP * self.sample_rate))
+            if self.encoding == "VORBIS" and self.frames is not None:
+                landing = max(0, min(landing, self.frames - round(_LAST_PAGE * self.sample_rate)))
         if landing:
             try:
                 self._frame = int(self._file.seek(landing))
             except soundfile.LibsndfileError as error:
                 self._window.check()
-                fault = f"can't be read from {landing / self.sample_rate:.2f} s on ({_reason(error)})"
-                raise unusable(self._window.name, fault, "copy it again, or read all of it") from None
+                fault = (
+                    f"damaged or shorter: can't be read from {landing / self.sample_rate:.2f} s on ({_reason(error)})"
+                )
+                raise unusable(self.name, fault, "give a smaller offset, or copy the file again") from None
         while self._frame < frame and len(self.read(min(_BLOCK, frame - self._frame))):
             pass
 
@@ -87,7 +93,19 @@ class SndfileReader:
             self.warnings.append(f"damaged at {at:.2f} s ({_reason(error)}); read up to there")
         self._window.check()
         self._frame += len(read)
+        if len(read) < count or self._frame == self.frames:
+            self._check_rest()
         return read  # type: ignore[no-any-return]  # soundfile has no type stubs
+
+    def _check_rest(self) -> None:
+        """Warn where another recording follows the one that libsndfile has read to its end."""
+        at = self._window.tell()
+        rest = self._window.at(at, 1 << 16)  # an Ogg page isn't longer
+        self._window.seek(at)
+        follows = b"OggS" in rest if self.container == "OGG" else self.container == "MP3" and is_other_sound(rest)
+        warning = "another recording follows the first in it and is left out; split the file, or convert it with ffmpeg"
+        if follows and warning not in self.warnings:
+            self.warnings.append(warning)
 
 
 def _reason(error: soundfile.LibsndfileError) -> str:

@@ -89,7 +89,7 @@ def read_audio(
     offset, duration: s; the part to read. A duration that reaches beyond the end reads what is there.
     max_seconds: what would be longer is refused, before it is decoded where the format states its length.
     raw: what the samples of a file without any header are.
-    Returns (N,) float32, full scale ±1, all finite: N = ceil or floor of seconds · sample_rate.
+    Returns (N,) float32, full scale ±1, all finite; N = seconds · sample_rate, rounded.
     Raises AudioError, whose one line names the file, the fault and the remedy. Warns with AudioWarning where a file
     holds less than it promises or isn't quite what it should be; its sound is returned all the same.
     Memory is a few blocks beyond the result (a pipe is kept besides, on disk from 32 MiB on); what a header claims
@@ -210,8 +210,9 @@ def _resampled(
         reader.warnings.append(
             f"samples reach {peak:,.0f} times full scale; if that is another scale, convert it to 16-bit"
         )
-    if count is not None and (count - done) / rate > _TOLERANCE and not reader.warnings:
-        reader.warnings.append(f"it promises {count / rate:.2f} s of sound, {done / rate:.2f} s are there")
+    promised = done if reader.frames is None or count is None else count
+    if (promised - done) / rate > _TOLERANCE and not reader.warnings:
+        reader.warnings.append(f"it promises {promised / rate:.2f} s of sound, {done / rate:.2f} s are there")
     return np.concatenate(parts)
 
 

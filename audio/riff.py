@@ -51,9 +51,9 @@ _CODECS = {  # wFormatTag, for messages
 }
 _LIBSNDFILE = frozenset([0x0002, 0x0011, 0x0031])  # codecs that libsndfile decodes within a WAV file
 _PCM, _FLOAT, _ALAW, _ULAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
-_SUBFORMATS = (  # a sub-format GUID after its first number, which is a wFormatTag: Microsoft's, Ambisonic B-format's
-    (0x0000, 0x0010, bytes.fromhex("800000aa00389b71")),
-    (0x0721, 0x11D3, bytes.fromhex("8644c8c1ca000000")),
+_SUBFORMATS = (  # a sub-format GUID after its first two bytes, a wFormatTag: Microsoft's and Ambisonic B-format's
+    bytes.fromhex("000000001000800000aa00389b71"),
+    bytes.fromhex("00002107d3118644c8c1ca000000"),
 )
 
 
@@ -94,7 +94,7 @@ def wave_extent(window: Window) -> Extent | None:
                 claimed = large if 0 < large < _STREAMED_64 else 0
             if claimed or not _chunks_follow(window, body, order):
                 return _extent(form, body, claimed, window, CONTAINERS[container])
-        position = _next(window, body, claimed)
+        position = _next(window, body, claimed, order)
     window.check()
     if form is not None and 0 <= position - size <= 1:  # 1: a pad byte that isn't there
         raise unusable(name, "only a header, no samples", "record it again")
@@ -126,9 +126,9 @@ def _format(chunk: bytes, order: Literal["little", "big"], name: str) -> _Format
     if tag == _EXTENSIBLE:
         if len(chunk) < 40:
             raise unusable(name, "damaged: an extensible fmt chunk that names no codec", "convert it again")
-        tag, *rest = (int.from_bytes(chunk[a:b], order) for a, b in ((24, 28), (28, 30), (30, 32)))
-        if (*rest, chunk[32:40]) not in _SUBFORMATS:
+        if chunk[26:40] not in _SUBFORMATS:
             raise unusable(name, f"compressed by an unknown codec within WAV: {chunk[24:40].hex()}", CONVERT)
+        tag = int.from_bytes(chunk[24:26], order)
     if not channels:
         raise unusable(name, "damaged: a header of 0 channels", "record or convert it again")
     if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
@@ -162,12 +162,20 @@ def _encoding(tag: int, bits: int, name: str) -> tuple[Encoding, int]:
     raise unusable(name, f"compressed by a codec within WAV that can't be read here: {codec}", CONVERT)
 
 
-def _next(window: Window, body: int, claimed: int) -> int:
+def _next(window: Window, body: int, claimed: int, order: Literal["little", "big"]) -> int:
     """Where the next chunk begins: after the pad byte of an odd chunk, unless its writer forgot that."""
     end = body + claimed
-    if claimed % 2 and window.at(end + 1, 4) not in _KNOWN and window.at(end, 4) in _KNOWN:
+    if claimed % 2 == 0:
         return end
-    return end + claimed % 2
+    return end if _is_chunk(window, end, order) and not _is_chunk(window, end + 1, order) else end + 1
+
+
+def _is_chunk(window: Window, position: int, order: Literal["little", "big"]) -> bool:
+    """Whether what is there looks like the head of a chunk: a common name, or any with a size that fits."""
+    head = window.at(position, 8)
+    if head[:4] in _KNOWN:
+        return True
+    return len(head) == 8 and _is_name(head[:4]) and position + 8 + int.from_bytes(head[4:], order) <= window.size
 
 
 def _chunks_follow(window: Window, position: int, order: Literal["little", "big"]) -> bool:
@@ -181,7 +189,7 @@ def _chunks_follow(window: Window, position: int, order: Literal["little", "big"
         body, claimed = position + 8, int.from_bytes(head[4:], order)
         if body + claimed > window.size:
             return False
-        position = min(_next(window, body, claimed), window.size)
+        position = min(_next(window, body, claimed, order), window.size)
     return False
 
 
