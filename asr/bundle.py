@@ -1,0 +1,136 @@
+"""The bundle: one file that holds everything needed to transcribe. Reading it executes nothing.
+
+A zip, stored uncompressed: `encoder.onnx` (samples in, memory out; the front end is inside), `decoder.onnx` (one step
+with its cache), `tokenizer.json`, and `config.json`, which describes the other parts and holds their SHA-256 digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asr.errors import BundleError, CepstraError
+from asr.model.config import ModelConfig
+from asr.tokenizer import Tokenizer
+from audio.mfcc import MfccSpec
+
+FORMAT = 1  # raised when older programs can't read newer bundles
+MAX_BYTES = 1 << 30  # of the whole file
+_PARTS = ("encoder.onnx", "decoder.onnx", "tokenizer.json")
+_CONFIG = "config.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same parts make the same file, to the byte
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model that is ready to run."""
+
+    encoder: bytes  # ONNX
+    decoder: bytes  # ONNX
+    tokenizer: Tokenizer
+    front_end: MfccSpec
+    model: ModelConfig
+    language: str  # for the text normaliser
+    name: str = "unnamed"
+    precision: str = "float32"  # of the weights: float32 or int8
+    facts: dict[str, Any] = field(default_factory=dict)  # training data, licence, measured error rates, export
+
+
+def write_bundle(path: str | Path, bundle: Bundle) -> None:
+    """Write it, whole or not at all. Raises BundleError where the file can't be written."""
+    path = Path(path)
+    parts = {
+        "encoder.onnx": bundle.encoder,
+        "decoder.onnx": bundle.decoder,
+        "tokenizer.json": bundle.tokenizer.to_json().encode(),
+    }
+    config = {
+        "format": FORMAT,
+        "name": bundle.name,
+        "precision": bundle.precision,
+        "language": bundle.language,
+        "front_end": bundle.front_end.to_dict(),
+        "model": bundle.model.to_dict(),
+        "facts": bundle.facts,
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
+    }
+    try:
+        handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, data in {_CONFIG: json.dumps(config, indent=1).encode(), **parts}.items():
+                    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+            Path(part).chmod(0o644)
+            Path(part).replace(path)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BundleError(f"{path}: can't be written ({error.strerror}); choose another place") from None
+
+
+def read_bundle(path: str | Path) -> Bundle:
+    """Read and check it. Raises BundleError that says what is wrong with it."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise BundleError(f"{path}: not a file; give the path of a bundle, such as model.cepstra")
+        if size > MAX_BYTES:
+            raise BundleError(f"{path}: {size} bytes is more than a bundle may have ({MAX_BYTES})")
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: _read_part(path, archive, name, size) for name in (_CONFIG, *_PARTS)}
+    except FileNotFoundError:
+        raise BundleError(f"{path}: no such file; give the path of a bundle, such as model.cepstra") from None
+    except OSError as error:
+        raise BundleError(f"{path}: can't be read ({error.strerror})") from None
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, UnicodeError) as error:
+        raise BundleError(f"{path}: not a bundle, or damaged ({error}); export it again") from None
+    return _understand(path, parts)
+
+
+def _read_part(path: Path, archive: zipfile.ZipFile, name: str, size: int) -> bytes:
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        raise BundleError(f"{path}: holds no {name}; it is not a bundle, or one of its parts is missing") from None
+    # Uncompressed only: what is read is never more than what is there
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > size or info.flag_bits & 1:
+        raise BundleError(f"{path}: {name} is compressed, encrypted or longer than the file; export the bundle again")
+    return archive.read(name)
+
+
+def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
+    try:
+        config = json.loads(parts[_CONFIG])
+        if config["format"] != FORMAT:
+            raise BundleError(
+                f"{path}: bundle format {config['format']!r}, this program reads {FORMAT}; "
+                "export it again, or install the version of Cepstra that wrote it"
+            )
+        for name in _PARTS:
+            if hashlib.sha256(parts[name]).hexdigest() != config["sha256"][name]:
+                raise BundleError(f"{path}: {name} is damaged (its digest differs); fetch or export the bundle again")
+        return Bundle(
+            parts["encoder.onnx"],
+            parts["decoder.onnx"],
+            Tokenizer.from_json(parts["tokenizer.json"].decode()),
+            MfccSpec.from_dict(config["front_end"]),
+            ModelConfig.from_dict(config["model"]),
+            str(config["language"]),
+            str(config["name"]),
+            str(config["precision"]),
+            dict(config["facts"]),
+        )
+    except BundleError as error:
+        raise error if str(error).startswith(str(path)) else BundleError(f"{path}: {error}") from None
+    except CepstraError as error:
+        raise BundleError(f"{path}: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BundleError(f"{path}: config.json can't be used ({type(error).__name__}: {error})") from None

@@ -1,0 +1,100 @@
+"""When each word was said, and how surely: CTC's alignment of the text that the search found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from asr.results import Result, Segment, Word
+from asr.search.ctc import align
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from asr.search import Hypothesis
+    from asr.tokenizer import Tokenizer
+
+PAUSE = 0.6  # seconds without a word that end a segment
+LONGEST_SEGMENT = 10.0  # seconds: more than a subtitle should stand
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What was said in one piece of sound."""
+
+    words: tuple[Word, ...]  # times from the piece's own start
+    confidence: float
+
+    @classmethod
+    def of(
+        cls, hypothesis: Hypothesis, ctc: NDArray[np.float32], tokenizer: Tokenizer, position: float, seconds: float
+    ) -> Piece:
+        """ctc: (T, V) log-probabilities; position: seconds between two of them; seconds: the piece's length."""
+        spans = _spans(hypothesis.tokens, ctc, position, seconds)
+        words: list[Word] = []
+        start_new = True
+        log_probs: list[float] = []
+        for token, log_prob, (start, end) in zip(hypothesis.tokens, hypothesis.log_probs, spans, strict=False):
+            text = tokenizer.token(token)
+            if text == tokenizer.token(tokenizer.unk_id):
+                continue
+            start_new = start_new or text.startswith("▁")
+            text = text.removeprefix("▁")
+            if not text:  # a lone word start: the word comes with the next token
+                continue
+            if start_new:
+                log_probs = []
+            log_probs.append(log_prob)
+            confidence = math.exp(sum(log_probs) / len(log_probs))
+            if start_new:
+                words.append(Word(text, start, end, confidence))
+            else:
+                words[-1] = Word(words[-1].word + text, words[-1].start, end, confidence)
+            start_new = False
+        mean = sum(hypothesis.log_probs) / max(1, len(hypothesis.log_probs))
+        return cls(tuple(words), math.exp(mean))
+
+
+def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Piece]]) -> Result:
+    """One result out of a recording's pieces, each with its start in seconds."""
+    words = [
+        Word(word.word, start + word.start, start + word.end, word.confidence)
+        for start, piece in pieces
+        for word in piece.words
+    ]
+    segments: list[list[Word]] = []
+    for word in words:
+        if (
+            not segments
+            or word.start - segments[-1][-1].end > PAUSE
+            or word.end - segments[-1][0].start > LONGEST_SEGMENT
+        ):
+            segments.append([])
+        segments[-1].append(word)
+    # Pieces count by their words; one without any says only that nothing was said there
+    counts = [len(piece.words) for _, piece in pieces]
+    weights = counts if any(counts) else [1] * len(counts)
+    confidence = sum(w * piece.confidence for w, (_, piece) in zip(weights, pieces, strict=True)) / max(1, sum(weights))
+    return Result(
+        audio_filepath=name,
+        duration=seconds,
+        text=" ".join(word.word for word in words),
+        confidence=confidence,
+        words=tuple(words),
+        segments=tuple(Segment(s[0].start, s[-1].end, " ".join(word.word for word in s)) for s in segments),
+    )
+
+
+def _spans(
+    tokens: tuple[int, ...], ctc: NDArray[np.float32], position: float, seconds: float
+) -> list[tuple[float, float]]:
+    """Start and end of each token in seconds; evenly spread where CTC has no room for the text."""
+    found = align(ctc, tokens)
+    if found is None:
+        width = seconds / max(1, len(tokens))
+        return [(i * width, (i + 1) * width) for i in range(len(tokens))]
+    return [(first * position, min(seconds, (last + 1) * position)) for first, last in found[0]]
