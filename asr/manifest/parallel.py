@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 In = TypeVar("In")
 Out = TypeVar("Out")
-Progress = "Callable[[int], None]"  # called with the number of items done since the last call
 
 
 def parallel(
@@ -24,10 +23,15 @@ def parallel(
 ) -> Iterator[Out]:
     """What `work` gives for each item, in order. workers: None is one per core that this process may use."""
     remaining = iter(items)
-    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(workers or _cores()) as pool:
         # in blocks, so that a million rows aren't a million futures
         while block := list(islice(remaining, 512)):
             for result in pool.map(work, block):
                 if progress is not None:
                     progress(1)
                 yield result
+
+
+def _cores() -> int:
+    """Those that this process may use, which in a container are fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

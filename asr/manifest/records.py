@@ -183,7 +183,7 @@ class _Row:
         if name is None:
             if not self._misnamed("audio_filepath"):
                 self._fault("audio_filepath", "missing-key", "is missing", "name the sound file")
-        elif not name.strip() or "\0" in name:
+        elif not self.faults and (not name.strip() or "\0" in name):
             self._fault("audio_filepath", "bad-value", "is empty or holds a zero byte", "name the sound file")
         else:
             return resolve(name, self.folder)

@@ -82,8 +82,9 @@ def split_by_speaker(
             }:
                 remedy = f"--seed {other} gives each split some"
                 break
-        count = f"none of {len(speakers)} speakers or files"
-        raise ManifestError(f"{empty[0]!r} would be empty: {count} falls into it with seed {seed}: {remedy}")
+        what = "speakers" if all(row.speaker is not None for row in rows) else "speakers and files"
+        problem = f"{empty[0]!r} would be empty: none of {len(speakers)} {what} falls into it with seed {seed}"
+        raise ManifestError(f"{problem}: {remedy}")
     return rows
 
 

@@ -88,7 +88,7 @@ def count(utterances: Iterable[Utterance], language: str = "en") -> tuple[Stats,
 def plot_lengths(path: Path, by_source: Mapping[str, Stats]) -> None:
     """Writes a histogram of row lengths, stacked by source; the format follows the suffix (png, svg, pdf).
 
-    Raises ManifestError where matplotlib is missing or the file can't be written.
+    Raises ManifestError where matplotlib is missing, there are no rows, or the file can't be written.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  an extra, and slow to import
@@ -100,8 +100,10 @@ def plot_lengths(path: Path, by_source: Mapping[str, Stats]) -> None:
     groups = {name: by_source[name].durations for name in largest[:MOST_SOURCES]}
     if rest := largest[MOST_SOURCES:]:
         groups[f"{len(rest)} others"] = [value for name in rest for value in by_source[name].durations]
+    if not by_source:
+        raise ManifestError(f"{path}: nothing to draw: the manifests have no rows")
     lengths = np.array([value for values in groups.values() for value in values])
-    edge = _round_edge(float(np.quantile(lengths, SHOWN))) if len(lengths) else 1.0
+    edge = _round_edge(float(np.quantile(lengths, SHOWN)))
     longer = int((lengths > edge).sum())
     shown = [np.minimum(values, edge) for values in groups.values()]
     figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -35,6 +35,8 @@ LAYOUTS: dict[str, Layout] = {
     "audiofolder": read_audiofolder,
 }
 
+_FOLDERS = ("kaldi", "folder-per-word", "audiofolder")
+
 
 def import_corpus(
     path: str | Path,
@@ -56,13 +58,18 @@ def import_corpus(
     layout = layout or detect(path)
     if layout not in LAYOUTS:
         raise ManifestError(f"{path}: unknown layout {layout!r}: use one of {', '.join(LAYOUTS)}")
+    if layout in _FOLDERS and not path.is_dir():
+        raise ManifestError(f"{path}: is no folder, which {layout} needs: name one, or another --layout")
     utterances: list[Utterance] = []
     faults: list[Fault] = []
-    for row in to_utterances(LAYOUTS[layout](path, options), options, workers=workers, progress=progress):
-        if isinstance(row, Fault):
-            faults.append(row)
-        else:
-            utterances.append(row)
+    try:
+        for row in to_utterances(LAYOUTS[layout](path, options), options, workers=workers, progress=progress):
+            if isinstance(row, Fault):
+                faults.append(row)
+            else:
+                utterances.append(row)
+    except OSError as error:
+        raise ManifestError(f"{error.filename or path}: can't be read: {error.strerror or error}") from error
     if not utterances and not faults:
         raise ManifestError(f"{path}: no recordings found as {layout}: check the path, or force another --layout")
     return utterances, faults

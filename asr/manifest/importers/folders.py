@@ -97,7 +97,7 @@ def _listed(path: Path) -> dict[str, str]:
     """`word/file.wav` to split, from Speech Commands' lists."""
     names = {"validation_list.txt": "dev", "testing_list.txt": "test"}
     lists = [(path / name, split) for name, split in names.items() if (path / name).is_file()]
-    return {name: split for file, split in lists for name in file.read_text(encoding="utf-8").split()}
+    return {name: split for file, split in lists for name in file.read_text(encoding="utf-8", errors="replace").split()}
 
 
 def _with_split(found: Found, split: str) -> Found:

@@ -1,0 +1,190 @@
+"""`cepstra manifest` as it is typed, with its exit codes, and every command in the documentation."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from typer.testing import CliRunner, Result
+
+from asr.cli.manifest import Layout, manifest_app
+from asr.errors import ManifestError
+from asr.manifest import read_manifest
+from asr.manifest.check_settings import CODES
+from asr.manifest.importers import LAYOUTS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ("data_manifests/README.md", "docs/manifests.md")
+
+
+def run(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(manifest_app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit | ManifestError):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """A folder per word: 3 words by 8 speakers."""
+    rng = np.random.default_rng(1)
+    for word in ("yes", "no", "stop"):
+        (tmp_path / "words" / word).mkdir(parents=True)
+        for speaker in range(8):
+            name = tmp_path / "words" / word / f"{speaker:08x}_nohash_0.wav"
+            soundfile.write(name, rng.uniform(-0.5, 0.5, 8000), 8000)
+    return tmp_path / "words"
+
+
+def test_from_a_folder_to_splits_and_figures(words: Path, tmp_path: Path) -> None:
+    manifest = words / "all.jsonl"
+    result = run("import", words, "-o", manifest, "--source", "words")
+    assert result.exit_code == 0
+    assert result.output == f"{manifest}: 24 rows, 0.01 h, 8 speakers, read as folder-per-word\n"
+    assert json.loads(manifest.read_text().splitlines()[0]) == {
+        "audio_filepath": "no/00000000_nohash_0.wav",
+        "duration": 1.0,
+        "text": "no",
+        "speaker": "00000000",
+        "source": "words",
+    }
+    assert run("check", manifest).output == "24 rows, 0.01 h: no faults\n"
+
+    result = run("split", manifest, "--into", "train=0.6,test=0.4", "--output-dir", tmp_path / "splits")
+    assert result.exit_code == 0
+    train, test = (tmp_path / "splits" / f"all.{name}.jsonl" for name in ("train", "test"))
+    both = [read_manifest(train), read_manifest(test)]
+    assert len(both[0]) + len(both[1]) == 24
+    assert not {row.speaker for row in both[0]} & {row.speaker for row in both[1]}
+    assert all(row.audio_filepath.is_file() for rows in both for row in rows)
+    assert run("check", train, test).exit_code == 0
+
+    values = json.loads(run("stats", train, test, "--json", "--plot", tmp_path / "lengths.png").output)
+    assert (values["rows"], values["speakers"], values["vocabulary"]) == (24, 8, 3)
+    assert values["sources"]["words"]["words"] == 24
+    assert (tmp_path / "lengths.png").stat().st_size > 1000
+    table = run("stats", train).output
+    assert "words/row" in table
+    assert "most common words: " in table
+
+
+def test_faults_are_listed_and_told_by_the_exit_code(words: Path) -> None:
+    manifest = words / "all.jsonl"
+    run("import", words, "-o", manifest)
+    rows = manifest.read_text().splitlines()
+    manifest.write_text("\n".join([*rows, rows[0], rows[1].replace('"duration": 1.0', '"duration": 9.0')]))
+    result = run("check", manifest)
+    assert result.exit_code == 1
+    warning, error, *_, summary = result.output.splitlines()
+    assert warning.startswith(f"warning: {manifest}, line 25, audio_filepath: ")
+    assert warning.endswith("[duplicate-row]")
+    assert error.startswith(f"error: {manifest}, line 26, duration: is 9 s, but the file lasts 1.000 s: write 1.000")
+    assert summary == "26 rows, 0.01 h: 1 error, 2 warnings"
+    assert run("check", manifest, "--ignore", "wrong-duration").exit_code == 0  # warnings are none
+    report = json.loads(run("check", manifest, "--json").output)
+    assert (report["errors"], report["warnings"]) == (1, 2)
+    assert {"manifest", "line", "key", "code", "problem", "remedy", "severity"} == set(report["faults"][0])
+    assert json.loads(run("check", manifest, "--json", "--no-audio").output)["errors"] == 0
+
+
+def test_nothing_is_overwritten_unless_forced(words: Path, tmp_path: Path) -> None:
+    manifest = words / "all.jsonl"
+    run("import", words, "-o", manifest)
+    attempts: list[list[str | Path]] = [
+        ["import", words, "-o", manifest],
+        ["split", manifest, "--one-file", manifest, "--into", "train=1"],
+        ["stats", manifest, "--plot", manifest],
+    ]
+    for command in attempts:
+        before = manifest.read_bytes()
+        result = run(*command)
+        assert "already exists" in str(result.exception)
+        assert manifest.read_bytes() == before
+    assert run("import", words, "-o", manifest, "--force").exit_code == 0
+    run("split", manifest, "--output-dir", tmp_path, "--into", "train=0.5,test=0.5")
+    (tmp_path / "all.train.jsonl").unlink()  # one of two is there: neither is written
+    assert "all.test.jsonl" in str(
+        run("split", manifest, "--output-dir", tmp_path, "--into", "train=0.5,test=0.5").exception
+    )
+    assert not (tmp_path / "all.train.jsonl").exists()
+
+
+def test_import_writes_nothing_where_rows_are_faulty_unless_told(words: Path, tmp_path: Path) -> None:
+    (words / "yes" / "broken.wav").write_text("no sound")
+    result = run("import", words, "-o", tmp_path / "all.jsonl")
+    assert result.exit_code == 1
+    assert "broken.wav" in result.output
+    assert "[unreadable-audio]" in result.output
+    assert "1 row can't be used" in str(result.exception)
+    assert not (tmp_path / "all.jsonl").exists()
+    assert run("import", words, "-o", tmp_path / "all.jsonl", "--skip-faulty").exit_code == 0
+    assert len(read_manifest(tmp_path / "all.jsonl")) == 24
+
+
+def test_one_file_with_splits_as_keys(words: Path, tmp_path: Path) -> None:
+    run("import", words, "-o", words / "all.jsonl")
+    result = run("split", words / "all.jsonl", "--one-file", tmp_path / "x.jsonl", "--into", "train=0.5,test=0.5")
+    assert "x.jsonl, train: " in result.output
+    assert {row.split for row in read_manifest(tmp_path / "x.jsonl")} == {"train", "test"}
+
+
+def test_rows_without_a_speaker_are_mentioned(words: Path, tmp_path: Path) -> None:
+    for number, file in enumerate(sorted(words.glob("*/*.wav"))):
+        file.rename(file.with_name(f"{number}.wav"))
+    run("import", words, "-o", tmp_path / "all.jsonl")
+    result = run("split", tmp_path / "all.jsonl", "--into", "train=0.5,test=0.5")
+    assert "warning: 24 rows have no speaker" in result.output
+
+
+def test_layouts_are_those_of_the_importers() -> None:
+    assert [str(layout) for layout in Layout] == list(LAYOUTS)
+
+
+def commands(document: Path) -> list[list[str]]:
+    """The shell commands in a document's ```sh blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if shlex.split(line, comments=True)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_of_the_documentation_runs(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "data_manifests" / "example", tmp_path / "data_manifests" / "example")
+    monkeypatch.chdir(tmp_path)
+    found = commands(ROOT / document)
+    assert found
+    for program, group, *arguments in found:
+        assert (program, group) == ("cepstra", "manifest")
+        result = run(*arguments)
+        assert (result.exit_code, result.exception) == (0, None), f"{arguments}: {result.output}"
+
+
+def test_the_rows_that_the_documentation_shows_are_those_of_the_example() -> None:
+    shown = re.findall(r"```json\n(.*?)```", (ROOT / DOCUMENTS[0]).read_text(encoding="utf-8"), re.DOTALL)
+    example = (ROOT / "data_manifests" / "example" / "commands.jsonl").read_text(encoding="utf-8").splitlines()
+    assert shown
+    assert all(line in example for block in shown for line in block.splitlines())
+
+
+def test_the_documentation_lists_every_fault() -> None:
+    text = (ROOT / DOCUMENTS[1]).read_text(encoding="utf-8")
+    assert set(CODES) <= set(re.findall(r"`([a-z0-9-]+)`", text))
+
+
+def test_the_python_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / DOCUMENTS[1]).read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "shown.py").write_text(block, encoding="utf-8")
+    monkeypatch.chdir(ROOT)
+    runpy.run_path(str(tmp_path / "shown.py"))
+    assert capsys.readouterr().out.endswith("raise the blinds\n0 []\n")
