@@ -38,6 +38,13 @@ class Layout(StrEnum):
     AUDIOFOLDER = "audiofolder"
 
 
+class By(StrEnum):
+    """What `split` keeps together."""
+
+    SPEAKER = "speaker"
+    FILE = "file"
+
+
 Manifests = Annotated[list[Path], typer.Argument(help="Manifests: one JSON object per line.", show_default=False)]
 Language = Annotated[str, typer.Option(help="Language of the texts, for the normaliser.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Threads that open sounds; one per core without it.")]
@@ -143,6 +150,7 @@ def split(
         str, typer.Option(help="Names and shares of the splits, by the number of speakers.")
     ] = "train=0.9,dev=0.05,test=0.05",
     seed: Annotated[int, typer.Option(help="Another one draws otherwise.")] = 0,
+    by: Annotated[By, typer.Option(help="What stays together; by file where there is but one speaker.")] = By.SPEAKER,
     output_dir: Annotated[
         Path | None, typer.Option(help="Folder for MANIFEST.train.jsonl and so on; the manifest's own without it.")
     ] = None,
@@ -155,17 +163,21 @@ def split(
     """Divide a manifest by speaker: the same each time, and nobody moves when rows are added."""
     from asr.manifest.files import refuse_existing
     from asr.manifest.records import read_manifest, write_manifest
-    from asr.manifest.split import parse_shares, split_by_speaker
+    from asr.manifest.split import divide, parse_shares
 
     rows = read_manifest(manifest)
     if not rows:
         raise ManifestError(f"{manifest}: has no rows: nothing to divide")
-    rows = split_by_speaker(rows, parse_shares(into), seed=seed, folder=manifest.parent.resolve(), keep=keep)
+    folder, by_file = manifest.parent.resolve(), by is By.FILE
+    rows = divide(rows, parse_shares(into), seed=seed, folder=folder, keep=keep, by_file=by_file)
     groups: dict[str, list[Utterance]] = {name: [] for name in parse_shares(into)}
     for row in rows:
         groups.setdefault(str(row.split), []).append(row)
-    folder = output_dir or manifest.parent
-    outputs = [one_file] if one_file else [folder / f"{manifest.stem}.{name}.jsonl" for name in groups]
+    outputs = (
+        [one_file]
+        if one_file
+        else [(output_dir or manifest.parent) / f"{manifest.stem}.{name}.jsonl" for name in groups]
+    )
     for output in outputs:
         refuse_existing(output, force=force)
     for output, group in zip(outputs, [rows] if one_file else groups.values(), strict=True):
@@ -173,7 +185,8 @@ def split(
     for number, (name, group) in enumerate(groups.items()):
         where = f"{outputs[0]}, {name}" if one_file else str(outputs[number])
         typer.echo(f"{where}: {_summary(group)}")
-    if nameless := sum(row.speaker is None for row in rows):
+    nameless = sum(row.speaker is None for row in rows)
+    if nameless and not by_file:
         verb = "has" if nameless == 1 else "have"
         typer.echo(
             f"warning: {_counted(nameless, 'row')} {verb} no speaker and went by sound file: "

@@ -49,13 +49,14 @@ def parse_shares(text: str) -> dict[str, float]:
     return shares
 
 
-def split_by_speaker(
+def divide(
     utterances: Sequence[Utterance],
     proportions: Mapping[str, float],
     *,
     seed: int = 0,
     folder: Path | None = None,
     keep: bool = False,
+    by_file: bool = False,
 ) -> list[Utterance]:
     """The utterances with their `split` set.
 
@@ -64,27 +65,18 @@ def split_by_speaker(
     relative to `folder` where given (so that it may move).
     proportions: name of the split to its share; all together 1.
     keep: rows that have a split already keep it.
+    by_file: go by the path throughout, where there is but one speaker.
     Raises ManifestError for impossible proportions and for a split that would stay empty.
     """
     _refuse_impossible(proportions)
-    keys = [_key(utterance, folder) for utterance in utterances]
+    keys = [_key(utterance, folder, by_file=by_file) for utterance in utterances]
     rows = [
         utterance if keep and utterance.split else replace(utterance, split=draw(key, proportions, seed))
         for utterance, key in zip(utterances, keys, strict=True)
     ]
-    empty = [name for name, share in proportions.items() if share and name not in {row.split for row in rows}]
+    empty = {name for name, share in proportions.items() if share} - {row.split for row in rows}
     if empty and rows:
-        speakers = sorted(set(keys))
-        remedy = "there are too few; use fewer splits"
-        for other in range(1000 if len(speakers) >= len(proportions) else 0):
-            if {draw(key, proportions, other) for key in speakers} >= {
-                name for name in proportions if proportions[name]
-            }:
-                remedy = f"--seed {other} gives each split some"
-                break
-        what = "speakers" if all(row.speaker is not None for row in rows) else "speakers and files"
-        problem = f"{empty[0]!r} would be empty: none of {len(speakers)} {what} falls into it with seed {seed}"
-        raise ManifestError(f"{problem}: {remedy}")
+        raise _empty(min(empty), set(keys), proportions, seed)
     return rows
 
 
@@ -103,11 +95,25 @@ def draw(key: str, proportions: Mapping[str, float], seed: int) -> str:
     return chosen
 
 
-def _key(utterance: Utterance, folder: Path | None) -> str:
-    if utterance.speaker is not None:
+def _key(utterance: Utterance, folder: Path | None, *, by_file: bool) -> str:
+    if utterance.speaker is not None and not by_file:
         return f"speaker\0{utterance.speaker}"
     path = utterance.audio_filepath
     return f"path\0{path if folder is None else os.path.relpath(path, folder)}"
+
+
+def _empty(name: str, keys: set[str], proportions: Mapping[str, float], seed: int) -> ManifestError:
+    """Says that a split has nobody, and which seed would give each some."""
+    wanted = {other for other, share in proportions.items() if share}
+    kinds = {key.split("\0")[0] for key in keys}
+    remedy = "there are too few; use fewer splits" + (", or --by file" if "speaker" in kinds else "")
+    for other in range(1000 if len(keys) >= len(wanted) else 0):
+        if {draw(key, proportions, other) for key in keys} >= wanted:
+            remedy = f"--seed {other} gives each split some"
+            break
+    what = {"speaker": "speakers", "path": "files"}.get("".join(kinds), "speakers and files")
+    problem = f"none of {len(keys)} {what} falls into it with seed {seed}"
+    return ManifestError(f"{name!r} would be empty: {problem}: {remedy}")
 
 
 def _refuse_impossible(proportions: Mapping[str, float]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asr.errors import ManifestError
 from asr.manifest import Utterance
-from asr.manifest.split import canonical_split, draw, exact_split, parse_shares, split_by_speaker
+from asr.manifest.split import canonical_split, divide, draw, exact_split, parse_shares
 
 if TYPE_CHECKING:
     from random import Random
@@ -36,7 +36,7 @@ def sides(divided: list[Utterance]) -> dict[str, set[str | None]]:
 
 
 def test_nobody_is_on_two_sides_and_shares_are_met() -> None:
-    divided = split_by_speaker(rows(2000), SHARES)
+    divided = divide(rows(2000), SHARES)
     assert all(len(splits) == 1 for splits in sides(divided).values())
     counts = Counter(row.split for row in divided)
     # binomial: 4 standard deviations of 2000 draws
@@ -50,7 +50,7 @@ def test_nobody_moves_when_rows_are_added_or_shuffled(names: set[str], seed: int
     few = rows(80)
     more = [*few, *(Utterance(Path("/a.wav"), 1.0, "x", speaker=name) for name in sorted(names))]
     random.shuffle(more)
-    before, after = split_by_speaker(few, SHARES, seed=seed), split_by_speaker(more, SHARES, seed=seed)
+    before, after = divide(few, SHARES, seed=seed), divide(more, SHARES, seed=seed)
     moved = sides(after)
     assert all(moved[str(row.speaker)] == {row.split} for row in before)
 
@@ -62,13 +62,13 @@ def test_what_was_drawn_stays_drawn_in_later_versions() -> None:
 
 
 def test_another_seed_draws_otherwise() -> None:
-    assert split_by_speaker(rows(100), SHARES, seed=0) != split_by_speaker(rows(100), SHARES, seed=1)
+    assert divide(rows(100), SHARES, seed=0) != divide(rows(100), SHARES, seed=1)
 
 
 def test_rows_without_a_speaker_go_by_their_file_wherever_the_corpus_lies() -> None:
     def anywhere(root: str) -> list[str | None]:
         unnamed = [Utterance(Path(root, f"{n // 2}.wav"), 1.0, "x", offset=n % 2) for n in range(80)]
-        return [row.split for row in split_by_speaker(unnamed, SHARES, folder=Path(root))]
+        return [row.split for row in divide(unnamed, SHARES, folder=Path(root))]
 
     here = anywhere("/here")
     assert here == anywhere("/over/there")
@@ -78,27 +78,37 @@ def test_rows_without_a_speaker_go_by_their_file_wherever_the_corpus_lies() -> N
 
 def test_rows_may_keep_the_split_that_they_have() -> None:
     fixed = [Utterance(Path("/a.wav"), 1.0, "x", speaker=f"f{n}", split="test") for n in range(20)]
-    divided = split_by_speaker([*fixed, *rows(50)], SHARES, keep=True)
+    divided = divide([*fixed, *rows(50)], SHARES, keep=True)
     assert divided[:20] == fixed
-    assert {row.split for row in split_by_speaker([*fixed, *rows(50)], SHARES)[:20]} != {"test"}
+    assert {row.split for row in divide([*fixed, *rows(50)], SHARES)[:20]} != {"test"}
 
 
 def test_a_split_that_stays_empty_is_refused_with_a_seed_that_works() -> None:
     few = rows(4)
     shares = {"train": 0.9, "test": 0.1}
     with pytest.raises(ManifestError, match=r"'test' would be empty.*4 speakers.*--seed \d+") as caught:
-        split_by_speaker(few, shares, seed=0)
+        divide(few, shares, seed=0)
     seed = int(str(caught.value).split("--seed ")[1].split()[0])
-    assert {row.split for row in split_by_speaker(few, shares, seed=seed)} == {"train", "test"}
-    with pytest.raises(ManifestError, match="too few"):
-        split_by_speaker(rows(1), shares)
+    assert {row.split for row in divide(few, shares, seed=seed)} == {"train", "test"}
+    with pytest.raises(ManifestError, match=r"1 speakers .*too few.*--by file"):
+        divide(rows(1), shares)
+
+
+def test_one_speaker_is_divided_by_file() -> None:
+    one = rows(1, each=50)
+    divided = divide(one, SHARES, by_file=True)
+    assert {row.split for row in divided} == set(SHARES)
+    unnamed = [Utterance(row.audio_filepath, 1.0, "x") for row in one]
+    assert [row.split for row in divide(unnamed, SHARES)] == [row.split for row in divided]
+    with pytest.raises(ManifestError, match=r"none of 1 files .*fewer splits$"):
+        divide(rows(1, each=1), SHARES, by_file=True)
 
 
 def test_shares_of_nothing_and_of_everything() -> None:
-    assert {row.split for row in split_by_speaker(rows(20), {"train": 1.0, "test": 0.0})} == {"train"}
-    assert split_by_speaker([], SHARES) == []
+    assert {row.split for row in divide(rows(20), {"train": 1.0, "test": 0.0})} == {"train"}
+    assert divide([], SHARES) == []
     thirds = {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}  # sum to 1 only after rounding
-    assert {row.split for row in split_by_speaker(rows(100), thirds)} == {"a", "b", "c"}
+    assert {row.split for row in divide(rows(100), thirds)} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
