@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 import tempfile
 import zipfile
 from dataclasses import dataclass, field
@@ -90,7 +91,7 @@ def read_bundle(path: str | Path) -> Bundle:
         raise BundleError(f"{path}: no such file; give the path of a bundle, such as model.cepstra") from None
     except OSError as error:
         raise BundleError(f"{path}: can't be read ({error.strerror})") from None
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, UnicodeError) as error:
+    except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, ValueError) as error:
         raise BundleError(f"{path}: not a bundle, or damaged ({error}); export it again") from None
     return _understand(path, parts)
 
@@ -109,14 +110,18 @@ def _read_part(path: Path, archive: zipfile.ZipFile, name: str, size: int) -> by
 def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
     try:
         config = json.loads(parts[_CONFIG])
-        if config["format"] != FORMAT:
-            raise BundleError(
-                f"{path}: bundle format {config['format']!r}, this program reads {FORMAT}; "
-                "export it again, or install the version of Cepstra that wrote it"
-            )
-        for name in _PARTS:
-            if hashlib.sha256(parts[name]).hexdigest() != config["sha256"][name]:
-                raise BundleError(f"{path}: {name} is damaged (its digest differs); fetch or export the bundle again")
+        version, digests = config["format"], dict(config["sha256"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BundleError(_unusable(path, error)) from None
+    if version != FORMAT:
+        raise BundleError(
+            f"{path}: bundle format {version!r}, this program reads {FORMAT}; "
+            "export it again, or install the version of Cepstra that wrote it"
+        )
+    for name in _PARTS:
+        if hashlib.sha256(parts[name]).hexdigest() != digests.get(name):
+            raise BundleError(f"{path}: {name} is damaged (its digest differs); fetch or export the bundle again")
+    try:
         return Bundle(
             parts["encoder.onnx"],
             parts["decoder.onnx"],
@@ -128,9 +133,11 @@ def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
             str(config["precision"]),
             dict(config["facts"]),
         )
-    except BundleError as error:
-        raise error if str(error).startswith(str(path)) else BundleError(f"{path}: {error}") from None
     except CepstraError as error:
         raise BundleError(f"{path}: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BundleError(f"{path}: config.json can't be used ({type(error).__name__}: {error})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BundleError(_unusable(path, error)) from None
+
+
+def _unusable(path: Path, error: Exception) -> str:
+    return f"{path}: {_CONFIG} can't be used ({type(error).__name__}: {error}); export the bundle again"

@@ -29,13 +29,15 @@ class OnnxBackend:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # Clips differ in length: an arena would keep what the longest one needed
         options.enable_cpu_mem_arena = False
-        try:
-            self._encoder = ort.InferenceSession(bundle.encoder, options, providers=["CPUExecutionProvider"])
-            self._decoder = ort.InferenceSession(bundle.decoder, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's own exceptions share no base but this
-            raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {' '.join(str(error).split())}") from None
-        model = bundle.model
-        self._past = (model.decoder_layers, 0, model.heads, 0, model.d_model // model.heads)
+        self._encoder = _session(bundle, bundle.encoder, options)
+        self._decoder = _session(bundle, bundle.decoder, options)
+        layers, heads, width = (
+            bundle.model.decoder_layers,
+            bundle.model.heads,
+            bundle.model.d_model // bundle.model.heads,
+        )
+        self._past = (layers, 0, heads, 0, width)
+        _check(bundle, self._encoder, self._decoder)
 
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """Clips (N,) -> encoder memory."""
@@ -58,3 +60,35 @@ class OnnxBackend:
             },
         )
         return log_probs, Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)
+
+
+def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.InferenceSession:
+    try:
+        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
+        reason = " ".join(str(error).split())
+        raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {reason}; export it again") from None
+
+
+def _check(bundle: Bundle, encoder: ort.InferenceSession, decoder: ort.InferenceSession) -> None:
+    """Graphs, settings and tokenizer that don't belong together would fail later, in the middle of a transcription."""
+    model, vocabulary = bundle.model, bundle.tokenizer.vocab_size
+    cache = (model.decoder_layers, None, model.heads, None, model.d_model // model.heads)
+    rows = (None,)
+    past, memory = dict.fromkeys(("past_k", "past_v"), cache), dict.fromkeys(("memory_k", "memory_v"), cache)
+    for part, found, wanted in (
+        ("encoder.onnx", encoder.get_inputs(), {"samples": (None, None), "lengths": rows}),
+        ("encoder.onnx", encoder.get_outputs(), {**memory, "ctc": (None, None, vocabulary), "positions": rows}),
+        ("decoder.onnx", decoder.get_inputs(), {"tokens": rows, **past, **memory, "lengths": rows}),
+        ("decoder.onnx", decoder.get_outputs(), {"log_probs": (None, vocabulary), "new_k": cache, "new_v": cache}),
+    ):
+        shapes = {value.name: value.shape for value in found}
+        if list(shapes) != list(wanted) or not all(_fits(shapes[name], sizes) for name, sizes in wanted.items()):
+            raise BundleError(f"bundle {bundle.name}: {part} doesn't fit its settings ({shapes}); export it again")
+
+
+def _fits(shape: Sequence[int | str], wanted: Sequence[int | None]) -> bool:
+    """Whether a graph's value has the wanted sizes, None being any; those that the graph leaves open have names."""
+    return len(shape) == len(wanted) and all(
+        size is None or isinstance(known, str) or known == size for known, size in zip(shape, wanted, strict=True)
+    )

@@ -39,9 +39,9 @@ class Piece:
         start_new = True
         log_probs: list[float] = []
         for token, log_prob, (start, end) in zip(hypothesis.tokens, hypothesis.log_probs, spans, strict=False):
-            text = tokenizer.token(token)
-            if text == tokenizer.token(tokenizer.unk_id):
+            if token == tokenizer.unk_id:
                 continue
+            text = tokenizer.token(token)
             start_new = start_new or text.startswith("▁")
             text = text.removeprefix("▁")
             if not text:  # a lone word start: the word comes with the next token
@@ -49,14 +49,13 @@ class Piece:
             if start_new:
                 log_probs = []
             log_probs.append(log_prob)
-            confidence = math.exp(sum(log_probs) / len(log_probs))
+            confidence = _mean_probability(log_probs)
             if start_new:
                 words.append(Word(text, start, end, confidence))
             else:
                 words[-1] = Word(words[-1].word + text, words[-1].start, end, confidence)
             start_new = False
-        mean = sum(hypothesis.log_probs) / max(1, len(hypothesis.log_probs))
-        return cls(tuple(words), math.exp(mean))
+        return cls(tuple(words), _mean_probability(hypothesis.log_probs))
 
 
 def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Piece]]) -> Result:
@@ -89,6 +88,11 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
     )
 
 
+def _mean_probability(log_probs: Sequence[float]) -> float:
+    """Geometric mean, 0 … 1: a runtime's rounding may give log-probabilities a little above 0."""
+    return min(1.0, math.exp(sum(log_probs) / max(1, len(log_probs))))
+
+
 def _spans(
     tokens: tuple[int, ...], ctc: NDArray[np.float32], position: float, seconds: float
 ) -> list[tuple[float, float]]:
@@ -97,4 +101,4 @@ def _spans(
     if found is None:
         width = seconds / max(1, len(tokens))
         return [(i * width, (i + 1) * width) for i in range(len(tokens))]
-    return [(first * position, min(seconds, (last + 1) * position)) for first, last in found[0]]
+    return [(min(seconds, first * position), min(seconds, (last + 1) * position)) for first, last in found[0]]

@@ -11,6 +11,8 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from asr.errors import CepstraError
+
 if TYPE_CHECKING:
     from asr.model.transformer import Transformer
 
@@ -36,11 +38,11 @@ class DecoderGraph(nn.Module):
         super().__init__()
         self.decoder = model.decoder
 
-    def forward(
-        self, tokens: Tensor, past_k: Tensor, past_v: Tensor, memory_k: Tensor, memory_v: Tensor, positions: Tensor
+    def forward(  # noqa: PLR0917  a graph's inputs have no keywords
+        self, tokens: Tensor, past_k: Tensor, past_v: Tensor, memory_k: Tensor, memory_v: Tensor, lengths: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See Decoder.step."""
-        logits, past_k, past_v = self.decoder.step(tokens, past_k, past_v, memory_k, memory_v, positions)
+        logits, past_k, past_v = self.decoder.step(tokens, (past_k, past_v), (memory_k, memory_v), lengths)
         return logits.log_softmax(dim=1), past_k, past_v
 
 
@@ -69,7 +71,7 @@ def decoder_graph(model: Transformer) -> bytes:
         ["tokens", "past_k", "past_v", "memory_k", "memory_v", "lengths"], ["log_probs", "new_k", "new_v"],
         {
             "tokens": {0: batch}, "past_k": {1: batch, 3: tokens}, "past_v": {1: batch, 3: tokens},
-            "memory_k": {1: batch, 3: positions}, "memory_v": {1: batch, 3: positions}, "positions": {0: batch},
+            "memory_k": {1: batch, 3: positions}, "memory_v": {1: batch, 3: positions}, "lengths": {0: batch},
         },
     )  # fmt: skip
 
@@ -85,6 +87,8 @@ def _export(
             module, example, dynamo=True, opset_version=OPSET, input_names=inputs, output_names=outputs,
             dynamic_shapes=shapes, external_data=False, optimize=True, verbose=False,
         )  # fmt: skip
+    if program is None:  # by its signature
+        raise CepstraError("the exporter gave no graph; report this with the version of torch")
     graph = program.model_proto
     del graph.metadata_props[:]
     for node in graph.graph.node:

@@ -39,7 +39,9 @@ class TorchBackend:
         with torch.autocast(self.device.type, enabled=False):
             logits, past_k, past_v = self.model.decoder.step(
                 torch.from_numpy(tokens).to(self.device),
-                cache.past_k, cache.past_v, cache.memory_k, cache.memory_v, cache.lengths,
-            )  # fmt: skip
+                (cache.past_k, cache.past_v),
+                (cache.memory_k, cache.memory_v),
+                cache.lengths,
+            )
             log_probs = logits.float().log_softmax(dim=1).cpu().numpy()
         return log_probs, Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from asr.errors import ConfigError
@@ -20,7 +21,7 @@ class ModelConfig:
     decoder_ff: int = 512  # width inside the decoder's feed-forward blocks
     stride: int = 3  # frames per position: 30 ms
     splice: int = 5  # frames that a position sees to either side of its own
-    # Positions that each encoder layer sees to either side, lowest layer first; 0 and layers beyond the list: everything
+    # Positions that each encoder layer sees to either side, lowest layer first; 0, and layers beyond the list: all
     windows: tuple[int, ...] = (4, 4, 8, 16)
     activation: Literal["relu", "gelu"] = "relu"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
@@ -28,16 +29,18 @@ class ModelConfig:
     dropout: float = 0.1  # on every residual branch, in training
 
     def __post_init__(self) -> None:
+        for name in _SIZES:
+            if not _is_count(getattr(self, name), least=1):
+                raise ConfigError(f"model: {name}={getattr(self, name)!r} is not a whole number above 0")
+        if not isinstance(self.windows, tuple) or not all(_is_count(w, least=0) for w in (self.splice, *self.windows)):
+            raise ConfigError(
+                f"model: splice={self.splice!r} and windows={self.windows!r}: whole numbers, 0 or more, are expected"
+            )
         if self.d_model % self.heads or (self.d_model // self.heads) % 2:
             raise ConfigError(f"model: d_model={self.d_model} is not heads={self.heads} times an even number")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"model: dropout={self.dropout} is not in [0, 1)")
-        for name in ("heads", "encoder_layers", "encoder_ff", "decoder_layers", "decoder_ff", "stride", "max_positions"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model: {name} must be at least 1")
-        if self.splice < 0 or min(self.windows, default=0) < 0:
-            raise ConfigError("model: splice and windows must not be negative")
-        if self.activation not in {"relu", "gelu"} or self.positions not in {"sinusoidal", "learned"}:
+        if not isinstance(self.dropout, float | int) or not 0 <= self.dropout < 1:
+            raise ConfigError(f"model: dropout={self.dropout!r} is not in [0, 1)")
+        if self.activation not in ("relu", "gelu") or self.positions not in ("sinusoidal", "learned"):
             raise ConfigError("model: activation is relu or gelu, positions is sinusoidal or learned")
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,11 +49,23 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ModelConfig:
-        """The inverse of to_dict; unknown keys raise ConfigError."""
-        unknown = set(values) - {field.name for field in fields(cls)}
-        if unknown:
-            raise ConfigError(f"model: unknown setting {sorted(unknown)[0]!r}")
-        return cls(**{**values, "windows": tuple(values.get("windows", cls.windows))})
+        """The inverse of to_dict; a key left out has its default, an unknown one raises ConfigError."""
+        if not isinstance(values, dict):
+            raise ConfigError(f"model: settings are {type(values).__name__}, not a mapping of names to values")
+        known = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in known:
+                near = get_close_matches(str(key), known, n=1, cutoff=0)[0]
+                raise ConfigError(f"model: unknown setting {key!r}; did you mean {near!r}?")
+        windows = values.get("windows", cls.windows)
+        return cls(**{**values, "windows": tuple(windows) if isinstance(windows, list) else windows})
+
+
+_SIZES = ("d_model", "heads", "encoder_layers", "encoder_ff", "decoder_layers", "decoder_ff", "stride", "max_positions")
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 _SMALL = ModelConfig()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.model.config import ModelConfig
 from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Positions, SelfAttention, attend, split_heads
+
+if TYPE_CHECKING:
+    from asr.model.config import ModelConfig
+
+KeysValues: TypeAlias = tuple[Tensor, Tensor]
 
 
 class DecoderLayer(nn.Module):
@@ -25,30 +30,31 @@ class DecoderLayer(nn.Module):
         self.ff = FeedForward(config, config.decoder_ff)
         self.dropout = LockedDropout(config.dropout)
 
-    def forward(self, x: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor) -> Tensor:
-        """All tokens at once, each seeing only those before it. (B, U, D) -> (B, U, D)."""
+    def forward(self, x: Tensor, memory: KeysValues, memory_mask: Tensor) -> Tensor:
+        """All tokens at once, each seeing only itself and those before it. (B, U, D) -> (B, U, D)."""
         x = x + self.dropout(self.self_attention(self.self_norm(x), None, causal=True))
-        return self._see_memory(x, k, v, memory_mask)
+        return self._see_memory(x, memory, memory_mask)
 
     def step(
-        self, x: Tensor, past_k: Tensor, past_v: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor
+        self, x: Tensor, past: KeysValues, memory: KeysValues, memory_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One token (B, 1, D) with the keys and values of those before, (B, H, U, K); returns them one longer."""
         q, new_k, new_v = self.self_attention.project(self.self_norm(x))
-        past_k, past_v = torch.cat([past_k, new_k], dim=2), torch.cat([past_v, new_v], dim=2)
-        x = x + self.self_attention.out(attend(q, past_k, past_v, None))
-        return self._see_memory(x, k, v, memory_mask), past_k, past_v
+        k, v = torch.cat([past[0], new_k], dim=2), torch.cat([past[1], new_v], dim=2)
+        x = x + self.self_attention.out(attend(q, k, v, None))
+        return self._see_memory(x, memory, memory_mask), k, v
 
     def attention_map(self, x: Tensor, k: Tensor, memory_mask: Tensor) -> Tensor:
         """(B, U, D) -> the weights with which each token looks at the memory, (B, H, U, T)."""
         x = x + self.self_attention(self.self_norm(x), None, causal=True)
         q = split_heads(self.cross_attention.q(self.cross_norm(x)), self.cross_attention.heads)
-        scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
-        return scores.masked_fill(~memory_mask, float("-inf")).softmax(dim=3)  # type: ignore[no-any-return]
+        scores: Tensor = q @ k.transpose(2, 3) * q.shape[3] ** -0.5
+        return scores.masked_fill(~memory_mask, float("-inf")).softmax(dim=3)
 
-    def _see_memory(self, x: Tensor, k: Tensor, v: Tensor, memory_mask: Tensor) -> Tensor:
-        x = x + self.dropout(self.cross_attention(self.cross_norm(x), k, v, memory_mask))
-        return x + self.dropout(self.ff(self.ff_norm(x)))  # type: ignore[no-any-return]
+    def _see_memory(self, x: Tensor, memory: KeysValues, memory_mask: Tensor) -> Tensor:
+        x = x + self.dropout(self.cross_attention(self.cross_norm(x), *memory, memory_mask))
+        deeper: Tensor = x + self.dropout(self.ff(self.ff_norm(x)))
+        return deeper
 
 
 class Decoder(nn.Module):
@@ -60,12 +66,13 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(vocab_size, config.d_model)
         self.positions = Positions(config, scale=0.5)
         self.dropout = LockedDropout(config.dropout)
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.layers = cast("list[DecoderLayer]", layers)  # ModuleList says nothing of what it holds
         self.norm = nn.LayerNorm(config.d_model)
 
-    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor) -> KeysValues:
         """(B, T, D) -> each layer's keys and values of the memory, (L, B, H, T, K) both."""
-        pairs = [layer.cross_attention.project_memory(memory) for layer in self.layers]  # type: ignore[operator, union-attr]
+        pairs = [layer.cross_attention.project_memory(memory) for layer in self.layers]
         return torch.stack([k for k, _ in pairs]), torch.stack([v for _, v in pairs])
 
     def forward(self, tokens: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
@@ -73,27 +80,26 @@ class Decoder(nn.Module):
         memory_mask = _memory_mask(memory.shape[1], lengths)
         x = self._embed(tokens, 0)
         for layer in self.layers:
-            k, v = layer.cross_attention.project_memory(memory)  # type: ignore[operator, union-attr]
-            x = layer(x, k, v, memory_mask)
+            x = layer(x, layer.cross_attention.project_memory(memory), memory_mask)
         return self._logits(x)
 
     def step(
-        self, tokens: Tensor, past_k: Tensor, past_v: Tensor, memory_k: Tensor, memory_v: Tensor, lengths: Tensor
+        self, tokens: Tensor, past: KeysValues, memory: KeysValues, lengths: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The next token's logits.
 
-        tokens: (B,) the latest ones; past_k, past_v: (L, B, H, U, K) of the U tokens before them, U may be 0;
-        memory_k, memory_v: (L, B, H, T, K) by project_memory; lengths: (B,) of the memory.
-        Returns logits (B, V) and past_k, past_v one token longer.
+        tokens: (B,) the latest ones; past: keys and values (L, B, H, U, K) of the U tokens before them, U may be 0;
+        memory: (L, B, H, T, K) both, by project_memory; lengths: (B,) of the memory.
+        Returns logits (B, V) and the past, keys and values, one token longer.
         """
-        memory_mask = _memory_mask(memory_k.shape[3], lengths)
-        x = self._embed(tokens[:, None], past_k.shape[3])  # (B, 1, D)
-        new_k, new_v = [], []
+        memory_mask = _memory_mask(memory[0].shape[3], lengths)
+        x = self._embed(tokens[:, None], past[0].shape[3])  # (B, 1, D)
+        keys, values = [], []
         for i, layer in enumerate(self.layers):
-            x, k, v = layer.step(x, past_k[i], past_v[i], memory_k[i], memory_v[i], memory_mask)  # type: ignore[operator, union-attr]
-            new_k.append(k)
-            new_v.append(v)
-        return self._logits(x)[:, 0], torch.stack(new_k), torch.stack(new_v)
+            x, k, v = layer.step(x, (past[0][i], past[1][i]), (memory[0][i], memory[1][i]), memory_mask)
+            keys.append(k)
+            values.append(v)
+        return self._logits(x)[:, 0], torch.stack(keys), torch.stack(values)
 
     def attention_maps(self, tokens: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         """Where each token (B, U) looks in the memory, for pictures: (L, B, H, U, T), every row sums to 1."""
@@ -101,15 +107,16 @@ class Decoder(nn.Module):
         x = self._embed(tokens, 0)
         maps = []
         for layer in self.layers:
-            k, v = layer.cross_attention.project_memory(memory)  # type: ignore[operator, union-attr]
-            maps.append(layer.attention_map(x, k, memory_mask))  # type: ignore[operator]
-            x = layer(x, k, v, memory_mask)
+            keys_values = layer.cross_attention.project_memory(memory)
+            maps.append(layer.attention_map(x, keys_values[0], memory_mask))
+            x = layer(x, keys_values, memory_mask)
         return torch.stack(maps)
 
     def _embed(self, tokens: Tensor, start: int) -> Tensor:
         # Small at initialisation for the tied output's sake, so scaled up here (Vaswani et al. 2017, section 3.4)
         x = self.embedding(tokens) * math.sqrt(self.config.d_model)
-        return self.dropout(self.positions(x, start))  # type: ignore[no-any-return]
+        embedded: Tensor = self.dropout(self.positions(x, start))
+        return embedded
 
     def _logits(self, x: Tensor) -> Tensor:
         return F.linear(self.norm(x), self.embedding.weight)

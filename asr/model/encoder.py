@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.model.config import ModelConfig
 from asr.model.layers import FeedForward, LockedDropout, Positions, SelfAttention
+
+if TYPE_CHECKING:
+    from asr.model.config import ModelConfig
 
 
 class EncoderLayer(nn.Module):
@@ -26,7 +29,8 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         x = x + self.dropout(self.attention(self.attention_norm(x), mask))
-        return x + self.dropout(self.ff(self.ff_norm(x)))  # type: ignore[no-any-return]
+        deeper: Tensor = x + self.dropout(self.ff(self.ff_norm(x)))
+        return deeper
 
 
 class Encoder(nn.Module):
@@ -41,7 +45,8 @@ class Encoder(nn.Module):
         self.input_scale = math.sqrt(config.d_model)
         self.positions = Positions(config, scale=0.5)
         self.dropout = LockedDropout(config.dropout)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.layers = cast("list[EncoderLayer]", layers)  # ModuleList says nothing of what it holds
         self.norm = nn.LayerNorm(config.d_model)
 
     def forward(self, features: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:

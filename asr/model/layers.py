@@ -6,24 +6,26 @@ Letters in shape comments: B utterances, T positions of sound, U tokens, D d_mod
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.model.config import ModelConfig
+if TYPE_CHECKING:
+    from asr.model.config import ModelConfig
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """(B, T, H K) -> (B, H, T, K)."""
-    return x.unflatten(2, (heads, -1)).transpose(1, 2)
+    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), heads joined again.
 
-    q: (B, H, Q, K); k, v: (B, H, S, K); mask: boolean, broadcastable to (B, H, Q, S), true where a query may look.
-    Returns (B, Q, D).
+    q: (B, H, Q, K); k, v: (B, H, S, K); mask: boolean, broadcastable to (B, H, Q, S), true where a query may look, or
+    None; causal takes its place: query i sees the keys up to i. Returns (B, Q, D).
     """
     if q.device.type == "cpu":
         # Written out: torch's fused kernel for CPUs needs four times as long forward and backward in bfloat16,
@@ -33,7 +35,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, causal: bool
             mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).tril()
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
-        mixed = scores.softmax(dim=3) @ v  # (B, H, Q, K)
+        mixed: Tensor = scores.softmax(dim=3) @ v  # (B, H, Q, K)
     else:
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     return mixed.transpose(1, 2).flatten(2)
@@ -55,7 +57,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        return self.out(attend(*self.project(x), mask, causal=causal))  # type: ignore[no-any-return]  # nn.Module.__call__
+        mixed: Tensor = self.out(attend(*self.project(x), mask, causal=causal))
+        return mixed
 
 
 class CrossAttention(nn.Module):
@@ -75,7 +78,8 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """(B, U, D) and the projected memory -> (B, U, D)."""
-        return self.out(attend(split_heads(self.q(x), self.heads), k, v, mask))  # type: ignore[no-any-return]
+        mixed: Tensor = self.out(attend(split_heads(self.q(x), self.heads), k, v, mask))
+        return mixed
 
 
 class FeedForward(nn.Module):
@@ -89,7 +93,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        return self.down(self.activation(self.up(x)))  # type: ignore[no-any-return]
+        mapped: Tensor = self.down(self.activation(self.up(x)))
+        return mapped
 
 
 class LockedDropout(nn.Module):
@@ -126,7 +131,8 @@ class Positions(nn.Module):
         """(B, T, D) -> (B, T, D); the first vector stands at position start."""
         steps = torch.arange(start, start + x.shape[1], device=x.device)
         if self.table is not None:
-            return x + (self.scale * self.table[steps]).to(x.dtype)
+            # What lies beyond the table stands at its end: a long recording is no reason to fail
+            return x + (self.scale * self.table[steps.clamp(max=self.table.shape[0] - 1)]).to(x.dtype)
         # Computed, not stored: no longest length, and no table in the exported graph
         # sin and cos of position / 10000^(2i/D) (Vaswani et al. 2017, section 3.5), sines first
         octave = torch.arange(0, self.d_model, 2, device=x.device, dtype=torch.float32) / self.d_model

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
-from asr.model.config import ModelConfig
 from asr.model.decoder import Decoder
 from asr.model.encoder import Encoder
-from audio.mfcc import MfccSpec
 from audio.mfcc_torch import Mfcc
+
+if TYPE_CHECKING:
+    from asr.model.config import ModelConfig
+    from audio.mfcc import MfccSpec
 
 
 class Transformer(nn.Module):
@@ -28,7 +32,7 @@ class Transformer(nn.Module):
         with torch.no_grad():
             for name, weight in self.named_parameters():
                 if name.endswith((".out.weight", ".down.weight")):
-                    weight /= (2 * layers) ** 0.5
+                    weight.div_((2 * layers) ** 0.5)
 
     @property
     def spec(self) -> MfccSpec:
@@ -38,10 +42,15 @@ class Transformer(nn.Module):
     def features(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Samples (B, N) -> cepstra (B, F, C) and frame lengths (B,), always in float32."""
         with torch.autocast(samples.device.type, enabled=False):
-            return self.front_end(samples.float(), lengths)  # type: ignore[no-any-return]
+            features, frames = self.front_end(samples.float(), lengths)
+        return features, frames
 
     def forward(self, features: Tensor, frames: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Training: cepstra (B, F, C) and the text so far (B, U) -> decoder logits (B, U, V), CTC logits (B, T, V), T lengths."""
+        """Training: what the decoder and the CTC head say.
+
+        features: (B, F, C) cepstra, zero beyond the lengths frames (B,); tokens: (B, U) the text so far, from BOS on.
+        Returns decoder logits (B, U, V), CTC logits (B, T, V) and the lengths of T (B,).
+        """
         memory, lengths = self.encoder(features, frames)
         return self.decoder(tokens, memory, lengths), self.ctc_head(memory), lengths
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asr.search.backend import Backend, Cache, Floats, Memory
 from asr.search.ctc import PrefixScorer, PrefixState
 from asr.search.greedy import forbid
-from asr.search.hypothesis import BOS, EOS, Hypothesis, SearchOptions, repeats
+from asr.search.hypothesis import BOS, EOS, LONGEST_GROUP, Hypothesis, SearchOptions, repeats
+
+if TYPE_CHECKING:
+    from asr.search.backend import Backend, Floats, Ints, Memory
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class _Partial:
     ctc: PrefixState | None
 
     def score(self, options: SearchOptions) -> float:
-        return _joint(self.log_probs, 0.0 if self.ctc is None else self.ctc.score, options)
+        return options.score(self.log_probs, 0.0 if self.ctc is None else self.ctc.score)
 
 
 @dataclass
@@ -68,7 +71,8 @@ def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchO
         if len(partial.tokens) >= utterance.limit:
             candidates = np.array([EOS])
         else:
-            count = min(scores.shape[1], 2 * options.beam + options.repeat_limit)
+            # Some to spare: CTC may prefer others than the decoder does, and a loop forbids one token per group size
+            count = min(scores.shape[1], 2 * options.beam + LONGEST_GROUP)
             candidates = np.argpartition(-scores[i], count - 1)[:count]
             candidates = np.union1d(candidates, [EOS])
         candidates = np.array([
@@ -92,23 +96,17 @@ def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchO
 
 
 def _may_improve(utterance: _Utterance, options: SearchOptions) -> bool:
-    """Whether a partial is better than the worst of the best finished ones; log-probabilities only fall from there."""
+    """Whether a partial is better than the worst of the best finished ones.
+
+    Its log-probability can only fall from there. Its mean per token could still rise; that seldom pays for the wait.
+    """
     worst = sorted((h.score for h in utterance.finished), reverse=True)[options.beam - 1]
     return any(p.score(options) > worst for p in utterance.partials)
 
 
-def _extend_ctc(
-    scorer: PrefixScorer | None, partial: _Partial, candidates: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> list[PrefixState | None]:
+def _extend_ctc(scorer: PrefixScorer | None, partial: _Partial, candidates: Ints) -> list[PrefixState | None]:
     if scorer is None or partial.ctc is None:
         return [None] * len(candidates)
     last = partial.tokens[-1] if partial.tokens else -1
     scores, non_blank, blank = scorer.extend(partial.ctc, last, candidates)
     return [PrefixState(non_blank[:, c], blank[:, c], float(scores[c])) for c in range(len(candidates))]
-
-
-def _joint(log_probs: tuple[float, ...], ctc: float, options: SearchOptions) -> float:
-    """(1 - w) decoder + w CTC, both over length ** power, plus the bonus per token."""
-    length = max(1, len(log_probs))
-    total = (1 - options.ctc_weight) * sum(log_probs) + options.ctc_weight * ctc
-    return total / length**options.length_power + options.length_bonus * length

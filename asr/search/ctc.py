@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.search.backend import Floats, Ints
 from asr.search.hypothesis import BLANK, EOS
 
+if TYPE_CHECKING:
+    from asr.search.backend import Floats, Ints
+
 NEVER = np.float64(-1e30)  # log of zero that can be added to
+UNLIKELY = np.float64(-1e4)  # the least log-probability that a model may state: a path of them is above NEVER
 
 Doubles = NDArray[np.float64]
 
@@ -29,35 +34,36 @@ class PrefixScorer:
 
     def __init__(self, log_probs: Floats) -> None:
         """log_probs: (T, V) of the utterance, without padding."""
-        self.log_probs = log_probs.astype(np.float64)
-        self.total_blank = np.cumsum(self.log_probs[:, BLANK])
+        self.log_probs = np.maximum(log_probs, UNLIKELY, dtype=np.float64)
+        self.total_blank = np.cumsum(self.log_probs[:, BLANK])  # (T,)
 
     def start(self) -> PrefixState:
         """The empty prefix."""
         return PrefixState(np.full(len(self.log_probs), NEVER), self.total_blank, 0.0)
 
     def extend(self, state: PrefixState, last: int, candidates: Ints) -> tuple[Doubles, Doubles, Doubles]:
-        """All candidates at once: scores (C,) of the prefixes one token longer, and their forward variables (T, C) twice.
+        """All candidates at once: scores (C,) of the prefixes one token longer, and their forward variables (T, C).
 
         last: the prefix' last token, or -1. The end of the text scores as the whole prefix' probability.
         """
         x = self.log_probs[:, candidates]  # (T, C)
-        size = len(x)
         either = np.logaddexp(state.non_blank, state.blank)  # (T,)
         # Before a repeated token there must be a blank
         before = np.where((candidates == last)[None], state.blank[:, None], either[:, None])  # (T, C)
-        non_blank = np.full(x.shape, NEVER)
-        blank = np.full(x.shape, NEVER)
-        if last < 0:
-            non_blank[0] = x[0]
-        for t in range(1, size):
-            non_blank[t] = np.logaddexp(non_blank[t - 1], before[t - 1]) + x[t]
-            blank[t] = np.logaddexp(non_blank[t - 1], blank[t - 1]) + self.log_probs[t, BLANK]
-        scores = np.logaddexp.reduce(before[:-1] + x[1:], axis=0, initial=NEVER)  # (C,)
-        if last < 0:
-            scores = np.logaddexp(scores, x[0])
+        # The candidate's first position is one after the prefix, or the very first
+        entry = np.concatenate([np.full_like(x[:1], NEVER if last >= 0 else 0.0), before[:-1]])  # (T, C)
+        non_blank = _recur(entry, x)
+        blank = _recur(np.concatenate([np.full_like(x[:1], NEVER), non_blank[:-1]]), self.log_probs[:, [BLANK]])
+        scores = np.logaddexp.reduce(entry + x, axis=0)  # (C,)
         scores[candidates == EOS] = either[-1]
         return scores, non_blank, blank
+
+
+def _recur(entry: Doubles, stay: Doubles) -> Doubles:
+    """Solves y[t] = log(exp(y[t-1]) + exp(entry[t])) + stay[t], y[-1] = log 0, as a sum relative to all of stay."""
+    total = np.cumsum(stay, axis=0)
+    before = total - stay
+    return np.logaddexp.accumulate(entry - before, axis=0) + total
 
 
 def best_path(log_probs: Floats) -> tuple[int, ...]:
@@ -73,13 +79,13 @@ def align(log_probs: Floats, tokens: tuple[int, ...]) -> tuple[list[tuple[int, i
     log_probs: (T, V). Returns for each token its first and last position, both included, and the path's
     log-probability; or None where the positions are too few for the tokens.
     """
-    repeated = sum(a == b for a, b in zip(tokens, tokens[1:], strict=False))
+    repeated = sum(a == b for a, b in pairwise(tokens))
     size = len(log_probs)
     if not tokens or size < len(tokens) + repeated:
         return None
     states = np.full(2 * len(tokens) + 1, BLANK)  # blank, token, blank, token, …, blank
     states[1::2] = tokens
-    emissions = log_probs[:, states].astype(np.float64)  # (T, S)
+    emissions = np.maximum(log_probs[:, states], UNLIKELY, dtype=np.float64)  # (T, S)
     may_skip = np.zeros(len(states), bool)  # over the blank before, where the two tokens around it differ
     may_skip[3::2] = states[3::2] != states[1:-2:2]
     score = np.full(len(states), NEVER)

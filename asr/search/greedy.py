@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from asr.search.backend import Backend, Floats, Memory
 from asr.search.hypothesis import BLANK, BOS, EOS, Hypothesis, SearchOptions, repeats
+
+if TYPE_CHECKING:
+    from asr.search.backend import Backend, Floats, Memory
 
 
 def greedy(backend: Backend, memory: Memory, seconds: list[float], options: SearchOptions) -> list[Hypothesis]:
-    """One hypothesis per utterance. Finished ones leave the batch, so that a short command never waits for a long one."""
+    """One hypothesis per utterance. Finished ones leave the batch: a short command makes no step for a long one."""
     size = len(seconds)
     limits = [options.max_tokens(s) for s in seconds]
     tokens: list[list[int]] = [[] for _ in range(size)]
@@ -37,10 +41,7 @@ def greedy(backend: Backend, memory: Memory, seconds: list[float], options: Sear
                 chosen[i] = token
         kept = np.flatnonzero(going)
         rows, latest, cache = rows[kept], chosen[kept], cache.select(kept)
-    return [
-        Hypothesis(tuple(t), tuple(p), sum(p) / len(p) ** options.length_power)
-        for t, p in zip(tokens, log_probs, strict=True)
-    ]
+    return [Hypothesis(tuple(t), tuple(p), options.score(tuple(p))) for t, p in zip(tokens, log_probs, strict=True)]
 
 
 def forbid(scores: Floats) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from asr.errors import ConfigError
 
 BLANK, BOS, EOS = 0, 1, 2  # as asr.tokenizer lays them
+LONGEST_GROUP = 4  # tokens that may loop together
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,8 @@ class SearchOptions:
     """How to search; the defaults are greedy decoding."""
 
     beam: int = 1  # hypotheses kept
-    length_bonus: float = 0.0  # added to a hypothesis' score per token: above 0 favours longer texts
-    length_power: float = 1.0  # the decoder's score is divided by tokens ** this (Wu et al. 2016); 0 is off
+    length_bonus: float = 0.0  # added to a hypothesis' score per token, its end included: above 0 favours longer texts
+    length_power: float = 1.0  # the rest of the score is divided by tokens ** this (Wu et al. 2016); 0 is off
     ctc_weight: float = 0.0  # share of CTC's prefix score in the joint score (Watanabe et al. 2017)
     tokens_per_second: float = 12.0  # a text may not have more than this per second of sound …
     min_tokens: int = 12  # … but always this many: short clips hold whole words
@@ -34,6 +35,15 @@ class SearchOptions:
         """How many tokens an utterance may have, the end not counted."""
         return max(self.min_tokens, math.ceil(self.tokens_per_second * seconds))
 
+    def score(self, log_probs: tuple[float, ...], ctc: float = 0.0) -> float:
+        """What hypotheses are ranked by: (1 - w) decoder + w CTC, over length ** power, plus the bonus per token.
+
+        log_probs: the decoder's, of each token so far; ctc: the log-probability of these tokens by CTC.
+        """
+        length = max(1, len(log_probs))
+        total = (1 - self.ctc_weight) * sum(log_probs) + self.ctc_weight * ctc
+        return float(total / length**self.length_power + self.length_bonus * length)
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -45,12 +55,12 @@ class Hypothesis:
 
 
 def repeats(tokens: tuple[int, ...], token: int, limit: int) -> bool:
-    """Whether this token would complete a group of 1 to 4 tokens that then stands there more than `limit` times in a row.
+    """Whether this token would complete a group of 1 to 4 tokens that then stands more than `limit` times in a row.
 
     Loops are how an autoregressive decoder fails on sound it doesn't know; people rarely say anything five times.
     """
     tail = (*tokens, token)
-    for size in range(1, 5):
+    for size in range(1, LONGEST_GROUP + 1):
         needed = size * (limit + 1)
         if len(tail) < needed:
             break
