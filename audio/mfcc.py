@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from audio.errors import CepstraError
 from audio.mfcc_spec import MfccSpec
 
-__all__ = ["MfccSpec", "dct_matrix", "log_mel", "log_unit", "mel_matrix", "mfcc", "normalise", "window"]
+__all__ = ["MEL_SCALES", "MfccSpec", "dct_matrix", "log_mel", "log_unit", "mel_matrix", "mfcc", "normalise", "window"]
 
 Array = NDArray[np.float32]
 Table = NDArray[np.float64]
@@ -135,7 +135,7 @@ def window(spec: MfccSpec) -> Table:
 @lru_cache(maxsize=8)
 def mel_matrix(spec: MfccSpec) -> Table:
     """(n_mels, fft/2+1) triangles, equally spaced on the mel scale. One narrower than a bin may be empty."""
-    mel, hz = _MEL_SCALES[spec.mel_scale]
+    mel, hz = MEL_SCALES[spec.mel_scale]
     low, high = mel(np.array([spec.low_hz, spec.high_hz]))
     edges = np.linspace(low, high, spec.n_mels + 2)
     bins = np.arange(spec.fft // 2 + 1, dtype=np.float64) * (spec.sample_rate / spec.fft)  # Hz
@@ -166,7 +166,8 @@ def _slaney_hz(mel: Table) -> Table:
     return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * math.log(6.4) / 27))
 
 
-_MEL_SCALES = {"htk": (_htk_mel, _htk_hz), "slaney": (_slaney_mel, _slaney_hz)}
+# name: (Hz to mel, mel to Hz)
+MEL_SCALES = {"htk": (_htk_mel, _htk_hz), "slaney": (_slaney_mel, _slaney_hz)}
 
 
 @lru_cache(maxsize=8)
