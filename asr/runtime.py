@@ -82,13 +82,15 @@ def _check(bundle: Bundle, encoder: ort.InferenceSession, decoder: ort.Inference
         ("decoder.onnx", decoder.get_inputs(), {"tokens": rows, **past, **memory, "lengths": rows}),
         ("decoder.onnx", decoder.get_outputs(), {"log_probs": (None, vocabulary), "new_k": cache, "new_v": cache}),
     ):
-        shapes = {value.name: value.shape for value in found}
-        if list(shapes) != list(wanted) or not all(_fits(shapes[name], sizes) for name, sizes in wanted.items()):
-            raise BundleError(f"bundle {bundle.name}: {part} doesn't fit its settings ({shapes}); export it again")
-
-
-def _fits(shape: Sequence[int | str], wanted: Sequence[int | None]) -> bool:
-    """Whether a graph's value has the wanted sizes, None being any; those that the graph leaves open have names."""
-    return len(shape) == len(wanted) and all(
-        size is None or isinstance(known, str) or known == size for known, size in zip(shape, wanted, strict=True)
-    )
+        # Sizes that a graph leaves open have names; None stands for them here
+        shapes = {value.name: tuple(n if isinstance(n, int) else None for n in value.shape) for value in found}
+        if list(shapes) != list(wanted):
+            raise BundleError(f"bundle {bundle.name}: {part} has {list(shapes)}, not {list(wanted)}; export it again")
+        for name, sizes in wanted.items():
+            if len(shapes[name]) != len(sizes) or any(
+                known != size and None not in {known, size} for known, size in zip(shapes[name], sizes, strict=True)
+            ):
+                raise BundleError(
+                    f"bundle {bundle.name}: {part} gives {name} the shape {shapes[name]}, its settings {sizes}; "
+                    "export it again"
+                )
