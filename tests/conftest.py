@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from asr.bundle import Bundle
+    from asr.training.checkpoint import Trained
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -32,3 +37,28 @@ def corpus() -> Path:
     if not path.is_dir():
         pytest.skip(f"no recordings at {path} (set CEPSTRA_CORPUS)")
     return path
+
+
+@pytest.fixture(scope="session")
+def toy() -> tuple[Trained, Bundle]:
+    """A very small model with random weights, and its bundle: exported once, since that takes ten seconds."""
+    import torch
+
+    from asr.model.config import ModelConfig
+    from asr.model.transformer import Transformer
+    from asr.tokenizer import Tokenizer
+    from asr.training.checkpoint import Trained
+    from audio.mfcc import MfccSpec
+    from export.convert import to_bundle
+
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.train(["turn on the lights", "turn off the lights", "play the music"], vocab_size=40)
+    config = ModelConfig(
+        d_model=32, heads=2, encoder_layers=2, encoder_ff=64, decoder_layers=2, decoder_ff=48, windows=(4,)
+    )
+    model = Transformer(config, MfccSpec(), tokenizer.vocab_size)
+    with torch.no_grad():
+        for weight in model.parameters():  # no bias is 0 and no gain 1, so that none goes unnoticed
+            weight.add_(0.1 * torch.randn_like(weight))
+    trained = Trained(model.eval(), tokenizer, "en", {})
+    return trained, to_bundle(trained, "toy", {})
