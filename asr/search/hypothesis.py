@@ -28,8 +28,10 @@ class SearchOptions:
             raise ConfigError(f"search: beam={self.beam} must be at least 1")
         if not 0 <= self.ctc_weight <= 1:
             raise ConfigError(f"search: ctc_weight={self.ctc_weight} is not in [0, 1]")
-        if self.repeat_limit < 1 or self.min_tokens < 1 or self.tokens_per_second <= 0:
-            raise ConfigError("search: repeat_limit, min_tokens and tokens_per_second must be above 0")
+        if self.repeat_limit < 1 or self.min_tokens < 1 or not 0 < self.tokens_per_second < math.inf:
+            raise ConfigError("search: repeat_limit, min_tokens and tokens_per_second must be above 0, and finite")
+        if not (math.isfinite(self.length_bonus) and math.isfinite(self.length_power)):
+            raise ConfigError("search: length_bonus and length_power must be finite")
 
     def max_tokens(self, seconds: float) -> int:
         """How many tokens an utterance may have, the end not counted."""

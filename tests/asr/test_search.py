@@ -1,0 +1,288 @@
+"""Greedy and beam search over a model so small that all its texts can be tried one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asr.errors import ConfigError
+from asr.search import Cache, Memory, SearchOptions, beam, decode, greedy
+from asr.search.hypothesis import repeats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from asr.search.backend import Floats, Ints
+
+BLANK, BOS, EOS = 0, 1, 2
+VOCAB = 6  # and 3, 4, 5, which may be written
+POSITIONS = 5
+Table = dict[tuple[int, ...], "Floats"]
+
+
+def _log_softmax(logits: NDArray[np.floating]) -> Floats:
+    logits = logits - logits.max()
+    scores: Floats = (logits - np.log(np.exp(logits).sum())).astype(np.float32)
+    return scores
+
+
+def chance(seed: int, tokens: tuple[int, ...]) -> Floats:
+    """Log-probabilities (V,) after these tokens, at random but always the same."""
+    return _log_softmax(np.random.default_rng([seed, *tokens]).normal(scale=1.5, size=VOCAB))
+
+
+class Tables:
+    """A back end whose every probability is a function of the utterance's number and the tokens so far.
+
+    The cache holds the tokens themselves, so a search that mixes up its rows gets other answers.
+    """
+
+    def __init__(self, say: Callable[[int, tuple[int, ...]], Floats] = chance) -> None:
+        self.say = say
+        self.rows: list[int] = []  # of each step
+
+    def encode(self, samples: Sequence[Floats]) -> Memory:
+        """Each clip's first sample is its number."""
+        numbers = np.array([int(clip[0]) for clip in samples]).reshape(1, -1, 1, 1, 1)
+        size = numbers.shape[1]
+        rng = (np.random.default_rng([int(n), 99]) for n in numbers.flat)
+        ctc = np.stack([[_log_softmax(r.normal(scale=2.0, size=VOCAB)) for _ in range(POSITIONS)] for r in rng])
+        past = np.zeros((1, size, 1, 0, 1), np.int64)
+        lengths = np.array([POSITIONS - int(n) % 2 for n in numbers.flat])
+        return Memory(Cache(past, past, numbers, numbers, lengths), ctc, lengths)
+
+    def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
+        """Ask the table."""
+        past = np.concatenate([cache.past_k, tokens.reshape(1, -1, 1, 1, 1)], axis=3)
+        self.rows.append(len(tokens))
+        assert len(tokens) == len(cache.lengths) == cache.memory_k.shape[1]
+        assert (past[0, :, 0, 0, 0] == BOS).all()
+        scores = [
+            self.say(int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1:, 0]))
+            for b in range(len(tokens))
+        ]
+        return np.stack(scores), replace(cache, past_k=past, past_v=past)
+
+
+def _memory(numbers: Sequence[int], backend: Tables | None = None) -> Memory:
+    return (backend or Tables()).encode([np.array([n], np.float32) for n in numbers])
+
+
+def _texts(limit: int) -> Iterator[tuple[int, ...]]:
+    for length in range(limit + 1):
+        yield from itertools.product((3, 4, 5), repeat=length)
+
+
+def _ctc_brutally(ctc: Floats, tokens: tuple[int, ...]) -> float:
+    """Log-probability that the CTC head reads exactly these tokens, path by path."""
+    total = -math.inf
+    for path in itertools.product(range(VOCAB), repeat=len(ctc)):
+        if tuple(t for t, _ in itertools.groupby(path) if t != BLANK) == tokens:
+            total = float(np.logaddexp(total, sum(float(ctc[t, token]) for t, token in enumerate(path))))
+    return total
+
+
+def _all(
+    seed: int, limit: int, options: SearchOptions, ctc: Floats | None = None
+) -> list[tuple[float, tuple[int, ...]]]:
+    """Every allowed text with its score, best first; the score written out once more."""
+    ranked = []
+    for text in _texts(limit):
+        if re.search(rf"(.{{1,4}})\1{{{options.repeat_limit}}}", "".join(map(str, text))):
+            continue
+        log_probs = [float(chance(seed, text[:i])[token]) for i, token in enumerate((*text, EOS))]
+        total = math.fsum(log_probs)
+        if ctc is not None:
+            total = (1 - options.ctc_weight) * total + options.ctc_weight * _ctc_brutally(ctc, text)
+        length = len(log_probs)
+        ranked.append((total / length**options.length_power + options.length_bonus * length, text))
+    return sorted(ranked, reverse=True)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("bonus", [0.0, 0.5])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, power: float, bonus: float) -> None:
+    options = SearchOptions(beam=400, length_power=power, length_bonus=bonus, min_tokens=4, repeat_limit=2)
+    (found,) = beam(Tables(), _memory([seed]), [0.01], options)
+    expected = _all(seed, 4, options)
+    assert [h.tokens for h in found] == [text for _, text in expected]
+    assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wide_beam_finds_the_best_joint_score(seed: int, weight: float) -> None:
+    options = SearchOptions(beam=200, ctc_weight=weight, min_tokens=3)
+    memory = _memory([seed])
+    (found,) = beam(Tables(), memory, [0.01], options)
+    expected = _all(seed, 3, options, memory.ctc[0, : memory.lengths[0]])
+    possible = [(score, text) for score, text in expected if score > -math.inf]
+    assert [h.tokens for h in found[: len(possible)]] == [text for _, text in possible]
+    assert [h.score for h in found[: len(possible)]] == pytest.approx([score for score, _ in possible], abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_greedy_takes_the_likeliest_token_each_time(seed: int) -> None:
+    tokens: list[int] = []
+    log_probs = []
+    while True:
+        scores = chance(seed, tuple(tokens)).copy()
+        scores[[BLANK, BOS]] = -np.inf
+        token = int(scores.argmax())
+        if len(tokens) == 7:
+            token = EOS
+        log_probs.append(float(scores[token]))
+        if token == EOS:
+            break
+        tokens.append(token)
+    (found,) = greedy(Tables(), _memory([seed]), [0.01], SearchOptions(min_tokens=7, repeat_limit=99))
+    assert found.tokens == tuple(tokens)
+    assert found.log_probs == pytest.approx(log_probs)
+    assert found.score == pytest.approx(sum(log_probs) / len(log_probs))
+
+
+@pytest.mark.parametrize(
+    "options", [SearchOptions(), SearchOptions(beam=3), SearchOptions(beam=4, ctc_weight=0.4, length_bonus=0.2)]
+)
+def test_a_batch_is_decoded_as_each_alone(options: SearchOptions) -> None:
+    numbers, seconds = [3, 14, 15, 9, 2, 6], [0.1, 3.0, 0.0, 1.5, 1.1, 2.0]
+    together = decode(Tables(), _memory(numbers), seconds, options)
+    alone = [decode(Tables(), _memory([n]), [s], options)[0] for n, s in zip(numbers, seconds, strict=True)]
+    assert together == alone
+    assert len({h.tokens for h in together}) > 1
+
+
+def test_finished_utterances_leave_the_batch() -> None:
+    def count_down(number: int, tokens: tuple[int, ...]) -> Floats:
+        return _log_softmax(9.0 * np.eye(VOCAB)[EOS if len(tokens) == number else 3 + len(tokens) % 3])
+
+    backend = Tables(count_down)
+    found = greedy(backend, _memory([2, 0, 5, 2]), [1.0] * 4, SearchOptions())
+    assert [len(h.tokens) for h in found] == [2, 0, 5, 2]
+    assert backend.rows == [4, 3, 3, 1, 1, 1]
+
+
+def never_ends(number: int, tokens: tuple[int, ...]) -> Floats:
+    """A decoder that has lost its way: it would write 4 for ever."""
+    del number, tokens
+    return _log_softmax(np.array([0.0, 0.0, -20.0, 1.0, 9.0, 2.0]))
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_texts_are_no_longer_than_the_sound_allows(width: int) -> None:
+    options = SearchOptions(beam=width, tokens_per_second=4.0, min_tokens=3, repeat_limit=50)
+    seconds = [0.0, 0.5, 2.1, 10.0]  # 3 at least, then 4 a second, rounded up
+    found = decode(Tables(never_ends), _memory([0, 1, 2, 3]), seconds, options)
+    assert [len(h.tokens) for h in found] == [3, 3, 9, 40]
+    assert all(h.tokens == (4,) * len(h.tokens) and len(h.log_probs) == len(h.tokens) + 1 for h in found)
+
+
+def test_the_shortest_clip_may_hold_a_word() -> None:
+    assert SearchOptions().max_tokens(0.0) >= 10
+    assert SearchOptions().max_tokens(30.0) == 360
+
+
+@pytest.mark.parametrize("options", [SearchOptions(repeat_limit=3), SearchOptions(repeat_limit=3, beam=5)])
+def test_loops_are_broken(options: SearchOptions) -> None:
+    (found,) = decode(Tables(never_ends), _memory([0]), [10.0], options)
+    assert len(found.tokens) > 20
+    assert not re.search(r"(.{1,4})\1{3}", "".join(map(str, found.tokens)))
+    assert found.tokens[:4] == (4, 4, 4, 5)  # the next best, then it may go on
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(
+    tokens=st.lists(st.integers(3, 5), max_size=24).map(tuple), token=st.integers(3, 5), limit=st.integers(1, 4),
+)  # fmt: skip
+def test_repeats_is_what_a_regular_expression_finds_at_the_end(tokens: tuple[int, ...], token: int, limit: int) -> None:
+    text = "".join(map(str, (*tokens, token)))
+    assert repeats(tokens, token, limit) == bool(re.search(rf"(.{{1,4}})\1{{{limit}}}$", text))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_n_best_is_sorted_and_distinct(width: int, weight: float) -> None:
+    options = SearchOptions(beam=width, ctc_weight=weight)
+    for hypotheses in beam(Tables(), _memory(range(8)), [0.5] * 8, options):
+        assert 1 <= len(hypotheses) <= width
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses)
+        scores = [h.score for h in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert all({BLANK, BOS, EOS}.isdisjoint(h.tokens) for h in hypotheses)
+        assert all(len(h.log_probs) == len(h.tokens) + 1 for h in hypotheses)
+
+
+def test_a_beam_of_one_is_greedy() -> None:
+    options = SearchOptions(length_power=0.0)
+    numbers = list(range(12))
+    one = [h[0] for h in beam(Tables(), _memory(numbers), [1.0] * 12, options)]
+    assert one == greedy(Tables(), _memory(numbers), [1.0] * 12, options)
+
+
+def test_a_beam_sees_past_a_token_that_only_looks_good() -> None:
+    def trap(number: int, tokens: tuple[int, ...]) -> Floats:
+        del number
+        if not tokens:
+            return _log_softmax(np.log(np.array([1e-9, 1e-9, 1e-9, 0.6, 0.4, 1e-9])))
+        if len(tokens) == 1 and tokens[0] == 3:  # nothing fits after 3
+            return _log_softmax(np.log(np.array([1e-9, 1e-9, 0.2, 0.3, 0.25, 0.25])))
+        return _log_softmax(np.log(np.array([1e-9, 1e-9, 0.98, 0.01, 0.005, 0.005])))
+
+    (hasty,) = decode(Tables(trap), _memory([0]), [1.0], SearchOptions())
+    (careful,) = decode(Tables(trap), _memory([0]), [1.0], SearchOptions(beam=3))
+    assert hasty.tokens[0] == 3
+    assert careful.tokens == (4,)
+
+
+def test_ctc_overrules_a_decoder_that_did_not_listen() -> None:
+    def deaf(number: int, tokens: tuple[int, ...]) -> Floats:
+        del number
+        return _log_softmax(np.array([0, 0, 5.0, 0, 0, 0] if tokens else [0, 0, 0, 1.0, 0.8, 0]))
+
+    memory = _memory([0])
+    heard = np.full((1, POSITIONS, VOCAB), -12.0, np.float32)
+    heard[0, :, BLANK] = 0.0
+    heard[0, 2, [BLANK, 4]] = -12.0, 0.0  # one 4 in the middle
+    memory = replace(memory, ctc=heard)
+    assert decode(Tables(deaf), memory, [1.0], SearchOptions(beam=3))[0].tokens == (3,)
+    assert decode(Tables(deaf), memory, [1.0], SearchOptions(beam=3, ctc_weight=0.3))[0].tokens == (4,)
+
+
+@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam=2, ctc_weight=0.3)])
+def test_nothing_to_decode(options: SearchOptions) -> None:
+    none = np.zeros((1, 0, 1, 0, 1))
+    memory = Memory(
+        Cache(none, none, none, none, np.zeros(0)), np.zeros((0, 1, VOCAB), np.float32), np.zeros(0, np.int64)
+    )
+    assert decode(Tables(), memory, [], options) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"beam": 0},
+        {"ctc_weight": 1.1},
+        {"ctc_weight": -0.1},
+        {"ctc_weight": math.nan},
+        {"repeat_limit": 0},
+        {"min_tokens": 0},
+        {"tokens_per_second": 0.0},
+        {"tokens_per_second": math.inf},
+        {"length_power": math.nan},
+        {"length_bonus": math.inf},
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(values))):
+        SearchOptions(**values)
