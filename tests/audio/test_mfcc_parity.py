@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import librosa
 import numpy as np
@@ -16,9 +19,6 @@ from numpy.typing import NDArray
 from torchaudio.compliance import kaldi
 
 from audio.mfcc import MfccSpec, mfcc
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Array = NDArray[np.float32]
 
@@ -45,7 +45,7 @@ def close(ours: Array, theirs: NDArray[np.floating], tolerance: float = 1e-3) ->
 
 
 # What torchaudio.compliance.kaldi.mfcc (and Kaldi's compute-mfcc-feats) does by default
-KALDI = MfccSpec(n_mels=23, n_cepstra=13, lifter=22.0, log_floor=float(np.finfo(np.float32).eps), normalisation="none")
+KALDI = MfccSpec(n_mels=23, n_cepstra=13, lifter=22.0, log_floor=1.1920929e-07, normalisation="none")
 
 
 @pytest.mark.parametrize(
@@ -178,3 +178,12 @@ def test_torchaudio_transform(samples: Array, options: dict[str, Any], changes: 
     transform = torchaudio.transforms.MFCC(sample_rate=16000, **options)
     theirs = transform(torch.from_numpy(samples)).T.numpy()
     close(mfcc(samples, replace(TRANSFORM, **changes)), theirs)
+
+
+def test_the_documentation_has_these_specs() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "features.md").read_text("utf-8")
+    found = re.findall(r"^    MfccSpec\((.*?)\)$", page, flags=re.MULTILINE | re.DOTALL)
+    calls = [ast.parse(f"MfccSpec({' '.join(arguments.split())})", mode="eval").body for arguments in found]
+    words = [call.keywords for call in calls if isinstance(call, ast.Call)]
+    specs = [MfccSpec.from_dict({str(word.arg): ast.literal_eval(word.value) for word in call}) for call in words]
+    assert specs == [replace(KALDI, scale=32768.0), LIBROSA, TRANSFORM]
