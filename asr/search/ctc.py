@@ -101,7 +101,7 @@ def align(log_probs: Floats, tokens: tuple[int, ...]) -> tuple[list[tuple[int, i
     path = np.empty(size, np.int64)
     for t in range(size - 1, -1, -1):
         path[t] = state
-        state -= origin[t, state]
+        state -= int(origin[t, state])  # an int8 would make one of the state, which may be larger
     spans = []
     for i in range(len(tokens)):
         where = np.flatnonzero(path == 2 * i + 1)
