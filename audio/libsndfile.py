@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +14,8 @@ from audio.identify import is_other_sound
 from audio.sources import CONVERT, unusable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from audio.sources import Window
@@ -37,7 +42,8 @@ class SndfileReader:
     def __init__(self, window: Window) -> None:
         window.seek(0)
         try:
-            self._file = _Sequential(window)
+            with _uninterrupted():
+                self._file = _Sequential(window)
         except soundfile.LibsndfileError as error:
             window.check()
             raise unusable(window.name, f"can't be decoded ({_reason(error)})", CONVERT) from None
@@ -68,7 +74,8 @@ class SndfileReader:
                 landing = max(0, min(landing, self.frames - round(_LAST_PAGE * self.sample_rate)))
         if landing:
             try:
-                self._frame = int(self._file.seek(landing))
+                with _uninterrupted():
+                    self._frame = int(self._file.seek(landing))
             except soundfile.LibsndfileError as error:
                 self._window.check()
                 fault = (
@@ -84,7 +91,8 @@ class SndfileReader:
             return np.empty((0, self.channels), np.float32)
         block = np.full((count, self.channels), np.nan, np.float32)
         try:
-            read = self._file.read(out=block)
+            with _uninterrupted():
+                read = self._file.read(out=block)
         except soundfile.LibsndfileError as error:
             self._damaged = True
             missing = np.isnan(block).any(axis=1)  # frames that the decoder didn't reach
@@ -106,6 +114,27 @@ class SndfileReader:
         warning = "another recording follows the first in it and is left out; split the file, or convert it with ffmpeg"
         if follows and warning not in self.warnings:
             self.warnings.append(warning)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back for one call of libsndfile.
+
+    It reads the window through callbacks from C, nearly the only Python that runs meanwhile: an exception raised there
+    is printed with its traceback and lost, the sound cut short, and the program goes on.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # only the main thread is interrupted, and only by a handler
+        return
+    held: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _reason(error: soundfile.LibsndfileError) -> str:
