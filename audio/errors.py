@@ -1,4 +1,4 @@
-"""The root of every error that Cepstra raises on purpose, and the one of sound."""
+"""The root of every error that Cepstra raises on purpose, the one of sound, and the warning of sound."""
 
 
 class CepstraError(Exception):
@@ -7,3 +7,7 @@ class CepstraError(Exception):
 
 class AudioError(CepstraError):
     """Sound that can't be used: missing, damaged, not sound at all, too long."""
+
+
+class AudioWarning(UserWarning):
+    """Sound that was read, though something about it isn't as it should be."""

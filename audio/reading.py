@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import soxr
 
-from audio.errors import AudioError
+from audio.errors import AudioError, AudioWarning
 from audio.identify import is_other_sound, is_wave, refuse
 from audio.libsndfile import SndfileReader
 from audio.pcm import HIGHEST_RATE, LOWEST_RATE, Extent, PcmReader, RawFormat
@@ -36,10 +36,6 @@ _LOUD = 16.0  # times full scale (24 dB above): a float file on another scale, m
 _LOUDEST = 2.0**31  # times full scale: beyond even 32-bit integers written as floats
 _BYTES_PER_SECOND = 768_000  # of a pipe whose own rate isn't known: 96 kHz, two channels, 32 bit
 _TOLERANCE = 0.1  # s that a compressed file may be shorter than it states, since some formats only estimate it
-
-
-class AudioWarning(UserWarning):
-    """Sound that was read, though something about it isn't as it should be."""
 
 
 @dataclass(frozen=True)
