@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime as ort
@@ -29,6 +29,7 @@ class OnnxBackend:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # Clips differ in length: an arena would keep what the longest one needed
         options.enable_cpu_mem_arena = False
+        self._name = bundle.name
         self._encoder = _session(bundle, bundle.encoder, options)
         self._decoder = _session(bundle, bundle.decoder, options)
         layers, heads, width = (
@@ -42,14 +43,14 @@ class OnnxBackend:
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """Clips (N,) -> encoder memory."""
         batch, lengths = pad(samples)
-        k, v, ctc, positions = self._encoder.run(None, {"samples": batch, "lengths": lengths})
+        k, v, ctc, positions = self._run(self._encoder, {"samples": batch, "lengths": lengths})
         past = np.zeros((self._past[0], len(batch), *self._past[2:]), np.float32)
         return Memory(Cache(past, past, k, v, positions), ctc, positions)
 
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
         """Tokens (B,) -> log-probabilities (B, V) and the longer cache."""
-        log_probs, past_k, past_v = self._decoder.run(
-            None,
+        log_probs, past_k, past_v = self._run(
+            self._decoder,
             {
                 "tokens": tokens,
                 "past_k": cache.past_k,
@@ -60,6 +61,16 @@ class OnnxBackend:
             },
         )
         return log_probs, Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)
+
+    def _run(self, session: ort.InferenceSession, inputs: dict[str, Any]) -> list[Any]:
+        try:
+            outputs: list[Any] = session.run(None, inputs)
+        except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
+            if "bad_alloc" in str(error) or "allocate memory" in str(error):
+                raise MemoryError(f"bundle {self._name}: no memory for a batch of this size") from None
+            reason = " ".join(str(error).split())
+            raise BundleError(f"bundle {self._name}: ONNX Runtime fails: {reason}; export it again") from None
+        return outputs
 
 
 def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.InferenceSession:
