@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, overload
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +19,28 @@ from numpy.typing import NDArray
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
 from asr.manifest.records import Utterance
-from asr.results import Result
 from asr.runtime import OnnxBackend
 from asr.search import SearchOptions, decode
 from asr.timing import Piece, assemble
+from audio.errors import AudioWarning
 from audio.reading import read_audio
 from audio.speech import pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from asr.results import Result
     from audio.reading import RawFormat
 
 Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
+AnySource = TypeVar("AnySource", bound=Source)
 
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
 PIECE_SECONDS = 30.0  # longer sound is cut at pauses
 BATCH_SECONDS = 60.0  # padding included, of what is decoded together
-BATCH_FILES = 8  # read before any of them is decoded
+GROUP_FILES = 8  # so many recordings, or a batch full of sound, are read before any of them is decoded
 SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
+LOUD = 16.0  # times full scale: samples on another scale, most likely
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,9 @@ class Recognizer:
         """
         if threads < 1:
             raise ConfigError(f"threads={threads} must be at least 1")
-        self.bundle = bundle if isinstance(bundle, Bundle) else read_bundle(DEFAULT_BUNDLE if bundle is None else bundle)
+        if not isinstance(bundle, Bundle):
+            bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
+        self.bundle = bundle
         if ctc_weight is None:
             ctc_weight = 0.3 if beam > 1 else 0.0
         self.options = SearchOptions(beam=beam, ctc_weight=ctc_weight)
@@ -80,56 +86,73 @@ class Recognizer:
     @overload
     def transcribe(self, source: Source) -> Result: ...
     @overload
-    def transcribe(self, source: list[Source] | list[Utterance] | list[str] | list[Path]) -> list[Result]: ...
-    def transcribe(
-        self, source: Source | list[Source] | list[Utterance] | list[str] | list[Path]
-    ) -> Result | list[Result]:
+    def transcribe(self, source: list[AnySource]) -> list[Result]: ...
+    def transcribe(self, source: Source | list[AnySource]) -> Result | list[Result]:
         """One recording's text, or the texts of many, which are decoded together.
 
-        source: a path ("-" is standard input), a file's bytes, an open file, samples (N,) of mono sound at 16 kHz and
-        full scale ±1, a manifest's row, or a list of these. Raises AudioError where one can't be read.
+        source: a path ("-" is standard input), a file's bytes, an open file, samples (N,) of mono sound at the model's
+        rate (16 kHz) and full scale ±1, a manifest's row, or a list of these. Times count from the start of what was
+        given: of a manifest's row, from its offset. Raises AudioError where one can't be read.
         """
-        if not isinstance(source, list):
-            return self._recognise([self._load(source)])[0]
-        answers = list(self.transcribe_each(source))
-        for answer in answers:
+        results: list[Result] = []
+        for answer in self.transcribe_each(source if isinstance(source, list) else [source]):
             if isinstance(answer, CepstraError):
                 raise answer
-        return [answer for answer in answers if isinstance(answer, Result)]
+            results.append(answer)
+        return results if isinstance(source, list) else results[0]
 
     def transcribe_each(self, sources: Iterable[Source]) -> Iterator[Result | CepstraError]:
-        """Answers in order as they come; one that can't be read gives its error, and the rest goes on."""
-        waiting: list[_Clip | CepstraError] = []
-        for source in sources:
-            try:
-                waiting.append(self._load(source))
-            except CepstraError as error:
-                waiting.append(error)
-            if len(waiting) == BATCH_FILES:
-                yield from self._answer(waiting)
-                waiting = []
-        yield from self._answer(waiting)
+        """Answers in order as they come; one that can't be read gives its error, and the rest goes on.
 
-    def _answer(self, waiting: list[_Clip | CepstraError]) -> Iterator[Result | CepstraError]:
-        results = iter(self._recognise([clip for clip in waiting if isinstance(clip, _Clip)]))
-        for clip in waiting:
-            yield next(results) if isinstance(clip, _Clip) else clip
+        A few recordings are read ahead of what is answered, a long one never more than once.
+        """
+        group: list[_Clip | CepstraError] = []
+        samples = 0
+        for source in sources:
+            clip = self._read(source)
+            group.append(clip)
+            samples += len(clip.samples) if isinstance(clip, _Clip) else 0
+            if len(group) == GROUP_FILES or samples >= BATCH_SECONDS * self.bundle.front_end.sample_rate:
+                yield from self._answer(group)
+                group, samples = [], 0
+        yield from self._answer(group)
+
+    def _answer(self, group: list[_Clip | CepstraError]) -> list[Result | CepstraError]:
+        clips = [clip for clip in group if isinstance(clip, _Clip)]
+        try:
+            results = iter(self._recognise(clips))
+        except (CepstraError, MemoryError) as error:
+            if len(group) > 1:  # one by one, so that what is at fault takes nothing with it
+                return [answer for clip in group for answer in self._answer([clip])]
+            reason = str(error) or "not enough memory"
+            return [CepstraError(f"{clip.name or 'samples'}: can't be transcribed ({reason})") for clip in clips]
+        return [next(results) if isinstance(clip, _Clip) else clip for clip in group]
+
+    def _read(self, source: Source) -> _Clip | CepstraError:
+        try:
+            return self._load(source)
+        except CepstraError as error:
+            return error
+        except (MemoryError, OSError) as error:  # OSError: no room for the copy of what a pipe delivers
+            reason = getattr(error, "strerror", None) or str(error) or "not enough memory"
+            return AudioError(f"{_name(source) or 'sound'}: can't be read ({reason}); cut it into shorter files")
 
     def _load(self, source: Source) -> _Clip:
         if isinstance(source, np.ndarray):
-            return _Clip(None, _checked(source))
-        if isinstance(source, Utterance):
-            samples = read_audio(
-                source.audio_filepath, offset=source.offset, duration=source.duration, channel=self._channel,
-                max_seconds=self._max_seconds,
-            )  # fmt: skip
-            return _Clip(str(source.audio_filepath), samples)
-        name = fspath(source) if isinstance(source, str | PathLike) else None
-        samples = read_audio(
-            source if not isinstance(source, PathLike) else Path(source),
-            channel=self._channel, max_seconds=self._max_seconds, raw=self._raw,
+            return _Clip(None, _checked(source, self.bundle.front_end.sample_rate))
+        if not isinstance(source, Utterance):
+            return _Clip(_name(source), self._sound(source))
+        if source.duration <= 0:
+            raise AudioError(f"{source.audio_filepath}: a row of 0 s; state how long the words last, or leave it out")
+        return _Clip(_name(source), self._sound(source.audio_filepath, source.offset, source.duration))
+
+    def _sound(
+        self, file: str | PathLike[str] | bytes | BinaryIO, offset: float = 0.0, duration: float | None = None
+    ) -> NDArray[np.float32]:
+        return read_audio(
+            file, sample_rate=self.bundle.front_end.sample_rate, channel=self._channel, offset=offset,
+            duration=duration, max_seconds=self._max_seconds, raw=self._raw,
         )  # fmt: skip
-        return _Clip(name, samples)
 
     def _recognise(self, clips: Sequence[_Clip]) -> list[Result]:
         rate = self.bundle.front_end.sample_rate
@@ -167,14 +190,24 @@ class Recognizer:
         return answers
 
 
-def _checked(samples: NDArray[np.floating]) -> NDArray[np.float32]:
+def _name(source: Source) -> str | None:
+    if isinstance(source, Utterance):
+        return str(source.audio_filepath)
+    return fspath(source) if isinstance(source, str | PathLike) else None
+
+
+def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         raise AudioError(
             f"samples: {samples.dtype} of shape {samples.shape}; give mono samples (N,) as floats of full scale ±1, "
-            "16 kHz (16-bit integers divided by 32768)"
+            f"{rate} Hz (16-bit integers divided by 32768, channels averaged)"
         )
-    if not np.isfinite(samples).all():
+    peak = np.abs(samples).max(initial=0.0)
+    if not peak <= np.finfo(np.float32).max:
         raise AudioError("samples: some are not finite; check what made them")
+    if peak > LOUD:
+        message = f"samples reach {peak:,.0f} times full scale; if that is another scale, divide by it (16-bit: 32768)"
+        warnings.warn(message, AudioWarning, stacklevel=2)
     return samples.astype(np.float32, copy=False)
 
 

@@ -1,0 +1,56 @@
+"""What goes to standard error: one line each, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from asr.errors import CepstraError
+from audio.errors import AudioWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRACEBACK = "CEPSTRA_TRACEBACK"  # this variable of the environment, set to anything, shows where an error comes from
+
+
+def complain(message: str) -> None:
+    """One line on standard error, if there is one."""
+    if sys.stderr is not None:  # it is None where the shell closed it
+        sys.stderr.write(f"cepstra: {' '.join(message.splitlines())}\n")
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Sound that isn't quite as it should be is said in one line; warnings of other kinds stay as they are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AudioWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: object, **named: object) -> None:
+            if issubclass(category, AudioWarning):
+                complain(f"warning: {message}")
+            else:
+                others(message, category, *place, **named)  # type: ignore[arg-type]  # as it came
+
+        warnings.showwarning = show
+        yield
+
+
+def explain(error: Exception) -> None:
+    """Say in one line what ended the program; raises the error again where a traceback is wanted."""
+    if os.environ.get(TRACEBACK):
+        raise error
+    if isinstance(error, CepstraError):
+        complain(str(error))
+    elif isinstance(error, MemoryError):
+        complain("there is not enough memory for this; give it less at a time, or close other programs")
+    elif isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        complain(f"{where}{error.strerror or error}")
+    else:
+        what = f"{type(error).__name__}: {error}".strip(": ")
+        complain(f"a fault in Cepstra itself ({what}); please report it, with what {TRACEBACK}=1 shows")
