@@ -1,79 +1,13 @@
 """The command line: where everything is put together."""
 
-from __future__ import annotations
-
-import io
 import sys
-from typing import Annotated
-
-import typer
-
-from asr.cli.bundle import bundle_app
-from asr.cli.evaluate import evaluate
-from asr.cli.export import export
-from asr.cli.features import features
-from asr.cli.manifest import manifest_app
-from asr.cli.messages import explain, one_line_warnings
-from asr.cli.train import train
-from asr.cli.transcribe import transcribe
-
-app = typer.Typer(
-    name="cepstra",
-    help="Spoken commands in sound files to text.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode=None,  # plain messages: no box that breaks file names, and help shows at once
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"cepstra {version('cepstra')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _settings(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and end.")
-    ] = False,
-) -> None:
-    """Spoken commands in sound files to text."""
-
-
-app.command()(transcribe)
-app.command()(evaluate)
-app.command()(features)
-app.command()(train)
-app.command()(export)
-app.add_typer(bundle_app)
-app.add_typer(manifest_app)
 
 
 def main() -> None:
-    """Entry of the `cepstra` command. Exit codes: 0, 1 for what went wrong, 2 for wrong usage, 130 for Ctrl-C.
-
-    Whatever goes wrong is said in one line, without a traceback.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # JSON and subtitles are UTF-8, whatever the terminal's language
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    """Entry of the `cepstra` command. Exit codes: 0, 1 for what went wrong, 2 for wrong usage, 130 for Ctrl-C."""
     try:
-        with one_line_warnings():
-            try:
-                app()
-            finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()  # a full disk shows here at the latest
+        from asr.cli.commands import run  # here, so that Ctrl-C while this loads is no traceback either
+
+        run()
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # whoever read the output has had enough
-        sys.stdout = io.StringIO()  # what is left in it would be written, and fail, once more at the end
-        sys.exit(1)
-    except Exception as error:  # noqa: BLE001  nobody is above who could do better
-        sys.stdout = io.StringIO()
-        explain(error)
-        sys.exit(1)
