@@ -1,0 +1,194 @@
+"""Exported graphs against the torch model, at sizes the exporter never saw; what is refused; what the bytes tell."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from asr.bundle import read_bundle
+from asr.errors import CepstraError
+from asr.model.backend import TorchBackend
+from asr.runtime import OnnxBackend
+from asr.search.backend import Cache
+from audio.mfcc import mfcc
+from export import convert
+from export.convert import BOUND, CASES, compare
+from export.graphs import OPSET, decoder_graph
+
+if TYPE_CHECKING:
+    from asr.bundle import Bundle
+    from asr.search.backend import Floats
+    from asr.training.checkpoint import Trained
+
+Toy = tuple["Trained", "Bundle"]
+
+
+def _noise(seconds: float, seed: int = 0) -> Floats:
+    noise: Floats = (0.1 * np.random.default_rng(seed).normal(size=int(seconds * 16000))).astype(np.float32)
+    return noise
+
+
+@pytest.fixture(scope="module")
+def onnx_backend(toy: Toy) -> OnnxBackend:
+    return OnnxBackend(toy[1], threads=1)
+
+
+def test_the_parity_check_covers_what_it_should_and_passes(toy: Toy) -> None:
+    sizes, seconds = zip(*CASES, strict=True)
+    assert {1, 2} < set(sizes)
+    assert min(seconds) == 0
+    assert max(seconds) > 30  # beyond training
+    parity = compare(*toy)
+    assert parity.utterances == sum(sizes)
+    assert 0 < parity.encoder < 1e-4 < BOUND
+    assert 0 < parity.decoder < 1e-4
+
+
+@pytest.mark.parametrize("seconds", [[45.0], [0.0], [0.01], [1 / 16000], [0.03] * 9, [3.7, 0.2, 11.0], [0.5] * 33])
+def test_encoder_at_other_sizes(toy: Toy, onnx_backend: OnnxBackend, seconds: list[float]) -> None:
+    clips = [_noise(s, seed) for seed, s in enumerate(seconds)]
+    ours, theirs = TorchBackend(toy[0].model).encode(clips), onnx_backend.encode(clips)
+    np.testing.assert_array_equal(theirs.lengths, ours.lengths)
+    for i, length in enumerate(ours.lengths):
+        np.testing.assert_allclose(theirs.ctc[i, :length], ours.ctc[i, :length], atol=1e-4)
+        for name in ("memory_k", "memory_v"):
+            ours_, theirs_ = (np.asarray(getattr(m.cache, name)) for m in (ours, theirs))
+            np.testing.assert_allclose(theirs_[:, i, :, :length], ours_[:, i, :, :length], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("batch", "past", "positions"), [(1, 0, 1), (1, 1, 1), (2, 0, 171), (5, 130, 1700), (64, 3, 2)]
+)
+def test_decoder_at_other_sizes(toy: Toy, onnx_backend: OnnxBackend, batch: int, past: int, positions: int) -> None:
+    rng = np.random.default_rng(batch)
+    arrays = [
+        rng.normal(size=(2, batch, 2, size, 16)).astype(np.float32) for size in (past, past, positions, positions)
+    ]
+    lengths, tokens = rng.integers(1, positions + 1, batch), rng.integers(40, size=batch)
+    theirs, longer = onnx_backend.step(tokens, Cache(arrays[0], arrays[1], arrays[2], arrays[3], lengths))
+    tensors = [torch.from_numpy(a) for a in (*arrays, lengths)]
+    ours, expected = TorchBackend(toy[0].model).step(
+        tokens, Cache(tensors[0], tensors[1], tensors[2], tensors[3], tensors[4])
+    )
+    np.testing.assert_allclose(theirs, ours, atol=1e-4)
+    np.testing.assert_allclose(longer.past_k, expected.past_k, atol=1e-5)
+    np.testing.assert_allclose(longer.past_v, expected.past_v, atol=1e-5)
+    assert longer.past_k.shape == (2, batch, 2, past + 1, 16)
+
+
+def test_the_front_end_in_the_graph_is_the_numpy_one(toy: Toy, onnx_backend: OnnxBackend) -> None:
+    model, clip = toy[0].model, _noise(1.7)
+    features = torch.from_numpy(mfcc(clip, model.spec))[None]
+    with torch.no_grad():
+        memory, _ = model.encoder(features, torch.tensor([features.shape[1]]))
+        expected = model.ctc_head(memory).log_softmax(dim=2).numpy()
+    np.testing.assert_allclose(onnx_backend.encode([clip]).ctc, expected, atol=1e-3)
+
+
+def test_the_same_sound_gives_the_same_bits(toy: Toy, onnx_backend: OnnxBackend) -> None:
+    clips = [_noise(1.1), _noise(0.6, 1)]
+    first = onnx_backend.encode(clips)
+    for backend in (onnx_backend, OnnxBackend(toy[1], threads=2)):
+        again = backend.encode(clips)
+        np.testing.assert_array_equal(again.ctc, first.ctc)
+        np.testing.assert_array_equal(again.cache.memory_v, first.cache.memory_v)
+
+
+def test_the_same_model_gives_the_same_graph(toy: Toy) -> None:
+    assert decoder_graph(toy[0].model) == toy[1].decoder
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_graphs_are_standard_and_self_contained(toy: Toy, part: str) -> None:
+    graph = onnx.load_from_string(getattr(toy[1], part))
+    onnx.checker.check_model(graph, full_check=True)
+    assert [(entry.domain, entry.version) for entry in graph.opset_import] == [("", OPSET)]
+    assert {node.domain for node in graph.graph.node} == {""}
+    assert not graph.functions
+    assert "STFT" not in {node.op_type for node in graph.graph.node}
+    assert all(i.data_location != onnx.TensorProto.EXTERNAL for i in graph.graph.initializer)
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_graphs_tell_nothing_of_where_they_were_made(toy: Toy, part: str) -> None:
+    data: bytes = getattr(toy[1], part)
+    for telling in (str(Path(__file__).parent.parent.parent), str(Path.home()), "site-packages", "Traceback"):
+        assert telling.encode() not in data
+    assert not re.search(rb"\w\.py\b", data)
+    graph = onnx.load_from_string(data)
+    assert not graph.metadata_props
+    assert not any(node.doc_string or node.metadata_props for node in graph.graph.node)
+
+
+def _altered(trained: Trained, name: str, change: float) -> Trained:
+    model = copy.deepcopy(trained.model)
+    with torch.no_grad():
+        model.get_parameter(name).view(-1)[7] += change
+    return replace(trained, model=model)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoilt"),
+    [
+        ("ctc_head.bias", "encoder"),
+        ("decoder.embedding.weight", "decoder"),
+        ("decoder.layers.1.cross_attention.kv.weight", "decoder"),
+        ("encoder.layers.0.ff.down.weight", "encoder"),
+    ],
+)
+def test_graphs_of_other_weights_are_found_out(toy: Toy, name: str, spoilt: str) -> None:
+    trained, bundle = toy
+    assert getattr(compare(_altered(trained, name, 0.5), bundle), spoilt) > BOUND
+
+
+def test_not_a_number_is_no_parity(toy: Toy) -> None:
+    trained, bundle = toy
+    parity = compare(_altered(trained, "ctc_head.weight", math.nan), bundle)
+    assert not parity.encoder <= BOUND
+
+
+def _checkpoint(path: Path, trained: Trained) -> Path:
+    facts = {
+        "tokenizer": trained.tokenizer.to_json(), "language": trained.language, "training": {"steps": 3},
+        "model": trained.model.config.to_dict(), "front_end": trained.model.spec.to_dict(),
+    }  # fmt: skip
+    weights = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
+    torch.save({"state_dict": weights, "cepstra": facts}, path)
+    return path
+
+
+@pytest.fixture
+def ready_made(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs from the toy, whatever the checkpoint: exporting anew takes long."""
+    monkeypatch.setattr(convert, "encoder_graph", lambda _: toy[1].encoder)
+    monkeypatch.setattr(convert, "decoder_graph", lambda _: toy[1].decoder)
+
+
+@pytest.mark.usefixtures("ready_made")
+def test_export_writes_what_the_checkpoint_holds(toy: Toy, tmp_path: Path) -> None:
+    trained, bundle = toy
+    output = tmp_path / "lights.cepstra"
+    parity = convert.export(_checkpoint(tmp_path / "best.ckpt", trained), output, facts={"licence": "none"})
+    assert max(parity.encoder, parity.decoder) <= BOUND
+    expected = {"training": {"steps": 3}, "opset": OPSET, "licence": "none"}
+    assert read_bundle(output) == replace(bundle, name="lights", facts=expected)
+
+
+@pytest.mark.usefixtures("ready_made")
+@pytest.mark.parametrize("change", [0.5, math.nan])
+def test_export_refuses_graphs_that_do_not_say_what_the_model_says(toy: Toy, tmp_path: Path, change: float) -> None:
+    checkpoint = _checkpoint(tmp_path / "best.ckpt", _altered(toy[0], "ctc_head.weight", change))
+    output = tmp_path / "out" / "model.cepstra"
+    output.parent.mkdir()
+    with pytest.raises(CepstraError, match=r"best\.ckpt: ONNX Runtime differs from torch .*not written"):
+        convert.export(checkpoint, output)
+    assert list(output.parent.iterdir()) == []
