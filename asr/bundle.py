@@ -39,12 +39,12 @@ class Bundle:
     model: ModelConfig
     language: str  # for the text normaliser
     name: str = "unnamed"
-    precision: str = "float32"  # of the weights: float32 or int8
+    precision: str = "float32"  # of the weights: float32 or float16
     facts: dict[str, Any] = field(default_factory=dict)  # training data, licence, measured error rates, export
 
 
 def write_bundle(path: str | Path, bundle: Bundle) -> None:
-    """Write it, whole or not at all. Raises BundleError where the file can't be written."""
+    """Write it, whole or not at all. Raises BundleError where the file can't be written, or the facts as JSON."""
     path = Path(path)
     parts = {
         "encoder.onnx": bundle.encoder,
@@ -62,10 +62,14 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
     }
     try:
+        parts = {_CONFIG: json.dumps(config, indent=1).encode(), **parts}
+    except (TypeError, ValueError) as error:
+        raise BundleError(f"{path}: the facts can't be written as JSON ({error}); use plain values") from None
+    try:
         handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, data in {_CONFIG: json.dumps(config, indent=1).encode(), **parts}.items():
+                for name, data in parts.items():
                     archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
             Path(part).chmod(0o644)
             Path(part).replace(path)
@@ -85,13 +89,17 @@ def read_bundle(path: str | Path) -> Bundle:
             raise BundleError(f"{path}: not a file; give the path of a bundle, such as model.cepstra")
         if size > MAX_BYTES:
             raise BundleError(f"{path}: {size} bytes is more than a bundle may have ({MAX_BYTES})")
-        with zipfile.ZipFile(path) as archive:
-            parts = {name: _read_part(path, archive, name, size) for name in (_CONFIG, *_PARTS)}
+        file = path.open("rb")
     except FileNotFoundError:
         raise BundleError(f"{path}: no such file; give the path of a bundle, such as model.cepstra") from None
-    except OSError as error:
-        raise BundleError(f"{path}: can't be read ({error.strerror})") from None
-    except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, ValueError) as error:
+    except (OSError, ValueError) as error:
+        raise BundleError(
+            f"{path}: can't be read ({error}); give the path of a bundle, such as model.cepstra"
+        ) from None
+    try:
+        with file, zipfile.ZipFile(file) as archive:
+            parts = {name: _read_part(path, archive, name, size) for name in (_CONFIG, *_PARTS)}
+    except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, ValueError, OSError) as error:
         raise BundleError(f"{path}: not a bundle, or damaged ({error}); export it again") from None
     return _understand(path, parts)
 

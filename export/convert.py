@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.training.checkpoint import Trained, read_checkpoint
 from export.graphs import OPSET, decoder_graph, encoder_graph
+from export.halve import halve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +36,14 @@ class Parity:
     decoder: float  # largest difference of a decoder log-probability
 
 
-def export(checkpoint: Path, output: Path, *, name: str | None = None, facts: dict[str, Any] | None = None) -> Parity:
-    """Write the bundle of a checkpoint. Raises CepstraError where the graphs don't say what the model says."""
+def export(
+    checkpoint: Path, output: Path, *, name: str | None = None, half: bool = False, facts: dict[str, Any] | None = None
+) -> Parity:
+    """Write the bundle of a checkpoint, with float16 weights if half.
+
+    Raises CepstraError where the graphs don't say what the model says. They are compared in float32: what halving the
+    weights changes is a matter of error rates, not of parity.
+    """
     trained = read_checkpoint(checkpoint)
     bundle = to_bundle(trained, name or output.stem, facts or {})
     parity = compare(trained, bundle)
@@ -45,6 +52,8 @@ def export(checkpoint: Path, output: Path, *, name: str | None = None, facts: di
         raise CepstraError(
             f"{checkpoint}: ONNX Runtime differs from torch by {worst:.2g}, more than {BOUND}; not written"
         )
+    if half:
+        bundle = replace(bundle, encoder=halve(bundle.encoder), decoder=halve(bundle.decoder), precision="float16")
     write_bundle(output, bundle)
     return parity
 

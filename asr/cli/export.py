@@ -13,6 +13,7 @@ def export(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The bundle to write.")] = Path("model.cepstra"),
     name: Annotated[str | None, typer.Option(help="What the model is called; the file's name without this.")] = None,
+    half: Annotated[bool, typer.Option(help="Keep the weights in float16: half the size, computed in float32.")] = False,
 ) -> None:
     """Turn a checkpoint into one file that runs without torch, checked against torch first."""
     from asr.cli.extras import needs
@@ -28,7 +29,7 @@ def export(
 
     console = Console(stderr=True)
     with console.status("exporting"):
-        parity = run(checkpoint, output, name=name)
+        parity = run(checkpoint, output, name=name, half=half)
     print(
         f"{output}: {output.stat().st_size / 1e6:.1f} MB, opset {OPSET}; largest difference from torch over "
         f"{parity.utterances} utterances: encoder {parity.encoder:.1e}, decoder {parity.decoder:.1e} (bound {BOUND})"
