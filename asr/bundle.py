@@ -92,10 +92,10 @@ def read_bundle(path: str | Path) -> Bundle:
         file = path.open("rb")
     except FileNotFoundError:
         raise BundleError(f"{path}: no such file; give the path of a bundle, such as model.cepstra") from None
-    except (OSError, ValueError) as error:
-        raise BundleError(
-            f"{path}: can't be read ({error}); give the path of a bundle, such as model.cepstra"
-        ) from None
+    except OSError as error:
+        raise BundleError(f"{path}: can't be read ({error.strerror}); give the path of a bundle") from None
+    except ValueError as error:  # a path with a null character
+        raise BundleError(f"{path}: can't be read ({error}); give the path of a bundle") from None
     try:
         with file, zipfile.ZipFile(file) as archive:
             parts = {name: _read_part(path, archive, name, size) for name in (_CONFIG, *_PARTS)}
