@@ -108,9 +108,12 @@ class Augmenter:
 
     def speed_factor(self, rng: np.random.Generator) -> float:
         """Draw the speed of an utterance (1.0: as it is), apart from the rest since batches are made up by duration."""
-        if rng.random() >= self.config.speed_probability:
-            return 1.0
-        return float(rng.choice(self.config.speed_factors))
+        return float(self.speed_factors(rng, 1)[0])
+
+    def speed_factors(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """The same for many utterances at once: (count,)."""
+        changed = rng.random(count) < self.config.speed_probability
+        return np.where(changed, rng.choice(np.array(self.config.speed_factors), count), 1.0)
 
     def max_length(self, n_samples: int, speed: float = 1.0) -> int:
         """Most samples that an utterance of n_samples may get."""
@@ -122,10 +125,13 @@ class Augmenter:
         length = length_at_speed(n_samples, speed)
         return length - (self._most_cropped(length) if self.config.crop_probability else 0)
 
-    def __call__(self, samples: Array, rng: np.random.Generator, speed: float = 1.0) -> Array:
+    def __call__(
+        self, samples: Array, rng: np.random.Generator, speed: float = 1.0, longest: int | None = None
+    ) -> Array:
         """Vary one utterance.
 
         samples: (N,) float32, finite, full scale ±1; N may be 0. They are not changed. speed: from speed_factor.
+        longest: silence is put around it only up to this many samples in all; None is no limit.
         Returns (M,) float32 with min_length <= M <= max_length, every value within ±1 (what exceeds it is clipped);
         where chance leaves all as it is, the samples themselves.
         """
@@ -134,7 +140,7 @@ class Augmenter:
         if rng.random() < config.crop_probability:
             varied = varied[rng.integers(self._most_cropped(len(varied)), endpoint=True) :]
         if rng.random() < config.padding_probability:
-            varied = self._padded(varied, rng)
+            varied = self._padded(varied, rng, longest)
         if rng.random() < config.room_probability:
             varied = reverberate(varied, *self._room(rng))
         if rng.random() < config.noise_probability:
@@ -151,10 +157,12 @@ class Augmenter:
     def _most_cropped(self, length: int) -> int:
         return min(self._samples(self.config.crop_ms / 1000), length // 10)
 
-    def _padded(self, samples: Array, rng: np.random.Generator) -> Array:
+    def _padded(self, samples: Array, rng: np.random.Generator, longest: int | None) -> Array:
         """Silence around the clip: digital silence, or hiss as loud as the clip's own quietest 10 ms, half and half."""
         most = self._samples(self.config.padding_seconds)
         before, after = (int(n) for n in rng.integers(most, size=2, endpoint=True))
+        if longest is not None and before + after > (room := max(0, longest - len(samples))):
+            before, after = before * room // (before + after), after * room // (before + after)
         padded = np.zeros(before + len(samples) + after, dtype=np.float32)
         padded[before : before + len(samples)] = samples
         frame = self.sample_rate // 100

@@ -3,78 +3,105 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
 
 from asr.errors import TrainingError
-from asr.training.batches import Batch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lightning.pytorch.utilities.types import STEP_OUTPUT
+
     from asr.training.data import Data, Tensors
     from asr.training.module import Recogniser
 
 
 class Throughput(L.Callback):
-    """Seconds of sound per second of training, and the share of the time spent waiting for data."""
+    """Seconds of sound per second of training, and the share of the time spent waiting for data.
+
+    Validation, pictures and checkpoints count neither as work nor as waiting.
+    """
 
     def __init__(self, every: int = 50) -> None:
         self.every = every
-        self.sound = self.waited = self.worked = 0.0
-        self.total_sound = self.total_waited = self.total_worked = 0.0
-        self._mark = time.perf_counter()
+        self.total = _Times()
+        self.recent = _Times()
+        self.speed = 0.0  # x real time, lately
+        self._start = self._end = 0.0  # of the latest step
+        self._waited = 0.0  # what the loader said the last time
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Start the clock."""
+        """Begin."""
         del trainer, pl_module
-        self._mark = time.perf_counter()
+        self._end = time.perf_counter()
 
-    def on_train_batch_start(self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Tensors, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Tensors, batch_idx: int
+    ) -> None:
         """The data is here."""
         del trainer, pl_module, batch, batch_idx
-        now = time.perf_counter()
-        self.waited += now - self._mark
-        self._mark = now
+        self._start = time.perf_counter()
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Tensors, batch_idx: int
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: STEP_OUTPUT, batch: Tensors, batch_idx: int
     ) -> None:
         """The step is done."""
         del outputs
+        data: Data = trainer.datamodule  # type: ignore[attr-defined]  # set by fit(datamodule=…)
+        waited = data.loader.waited if data.loader else 0.0
+        sound = float(batch["lengths"].sum()) / 16000 * trainer.world_size
         now = time.perf_counter()
-        self.worked += now - self._mark
-        self._mark = now
-        self.sound += float(batch["lengths"].sum()) / 16000 * trainer.world_size
+        step = _Times(sound, waited - self._waited, now - self._start, now - self._end)
+        self._waited, self._end = waited, now
+        self.total += step
+        self.recent += step
         if (batch_idx + 1) % self.every == 0:
-            elapsed = self.waited + self.worked
-            speed, waiting = self.sound / elapsed, self.waited / elapsed
-            pl_module.log_dict({"speed/x_real_time": speed, "speed/waiting_for_data": waiting})
-            pl_module.log("x_rt", speed, prog_bar=True, logger=False)
-            self._add_up()
+            self.speed = self.recent.speed
+            pl_module.log_dict({"speed/x_real_time": self.speed, "speed/waiting_for_data": self.recent.waiting})
+            self.recent = _Times()
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Validation counts neither as work nor as waiting."""
-        del trainer, pl_module
-        self._mark = time.perf_counter()
-
-    def totals(self) -> dict[str, float]:
-        """Over the whole run (since it was last resumed)."""
-        self._add_up()
-        elapsed = max(1e-9, self.total_waited + self.total_worked)
+    def report(self) -> dict[str, float]:
+        """Over the whole run."""
         return {
-            "hours_of_sound": round(self.total_sound / 3600, 2),
-            "training_minutes": round(elapsed / 60, 1),
-            "x_real_time": round(self.total_sound / elapsed, 1),
-            "waiting_for_data": round(self.total_waited / elapsed, 4),
+            "wall_minutes": round(self.total.wall / 60, 1),
+            "hours_of_sound": round(self.total.sound / 3600, 2),
+            "training_minutes": round((self.total.waited + self.total.worked) / 60, 1),
+            "x_real_time": round(self.total.speed, 1),
+            "waiting_for_data": round(self.total.waiting, 4),
         }
 
-    def _add_up(self) -> None:
-        self.total_sound += self.sound
-        self.total_waited += self.waited
-        self.total_worked += self.worked
-        self.sound = self.waited = self.worked = 0.0
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run adds to."""
+        return asdict(self.total)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The inverse."""
+        self.total = _Times(**state_dict)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """All in seconds."""
+
+    sound: float = 0.0
+    waited: float = 0.0
+    worked: float = 0.0
+    wall: float = 0.0  # with validation, pictures and checkpoints
+
+    def __add__(self, other: _Times) -> _Times:
+        return _Times(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def speed(self) -> float:
+        return self.sound / max(1e-9, self.waited + self.worked)
+
+    @property
+    def waiting(self) -> float:
+        return self.waited / max(1e-9, self.waited + self.worked)
 
 
 class WorstBatchFirst(L.Callback):
@@ -84,9 +111,8 @@ class WorstBatchFirst(L.Callback):
         """Forward and backward, no step."""
         data: Data = trainer.datamodule  # type: ignore[attr-defined]  # set by fit(datamodule=…)
         module: Recogniser = pl_module  # type: ignore[assignment]
-        worst: Batch = data.stream().worst()
-        batch = data.training_set()[worst]
-        batch = pl_module.transfer_batch_to_device(batch, pl_module.device, 0)
+        worst = data.stream().worst()
+        batch = pl_module.transfer_batch_to_device(data.training_set()[worst], pl_module.device, 0)
         try:
             with trainer.precision_plugin.forward_context():
                 loss, *_ = module.losses(batch)
@@ -95,8 +121,8 @@ class WorstBatchFirst(L.Callback):
             if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "memory" not in str(error):
                 raise
             raise TrainingError(
-                f"not enough memory for the costliest batch ({len(worst.rows)} utterances of {worst.seconds} s): "
-                "lower data.seconds_per_batch or data.max_seconds"
+                f"not enough memory for the costliest batch, {len(worst.rows)} times {worst.samples / 16000} s; lower "
+                "data.seconds_per_batch or data.max_seconds"
             ) from error
         pl_module.zero_grad()
 

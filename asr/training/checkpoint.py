@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from asr.errors import ConfigError
+from asr.errors import CepstraError, ConfigError
 from asr.model.config import ModelConfig
 from asr.model.transformer import Transformer
 from asr.tokenizer import Tokenizer
@@ -27,35 +26,49 @@ class Trained:
     tokenizer: Tokenizer
     language: str
     facts: dict[str, Any]  # the whole "cepstra" part, with how it was trained and measured where known
+    steps: int = 0  # optimiser steps that it has seen
 
 
 def read_checkpoint(path: Path) -> Trained:
-    """The trained model. Raises ConfigError where the file is not such a checkpoint."""
+    """The trained model. Executes nothing of the file. Raises ConfigError where it is not such a checkpoint."""
     content = _read(path)
     facts = content["cepstra"]
-    tokenizer = Tokenizer.from_json(facts["tokenizer"])
-    config, spec = ModelConfig.from_dict(facts["model"]), MfccSpec.from_dict(facts["front_end"])
-    model = Transformer(config, spec, tokenizer.vocab_size)
+    try:
+        tokenizer = Tokenizer.from_json(facts["tokenizer"])
+        config, spec = ModelConfig.from_dict(facts["model"]), MfccSpec.from_dict(facts["front_end"])
+        language, steps = str(facts["language"]), int(content.get("global_step", 0))
+        model = Transformer(config, spec, tokenizer.vocab_size)
+    except CepstraError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{path}: damaged: its description can't be used ({type(error).__name__}: {error})") from None
     weights = {k.removeprefix("model."): v for k, v in content["state_dict"].items() if k.startswith("model.")}
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise ConfigError(f"{path}: its weights don't fit its own settings ({str(error).splitlines()[0]})") from None
-    return Trained(model.eval(), tokenizer, facts["language"], facts)
+        first = str(error).splitlines()[1].strip()
+        raise ConfigError(f"{path}: its weights don't fit its own settings ({first})") from None
+    return Trained(model.eval(), tokenizer, language, facts, steps)
 
 
-def average(paths: Sequence[Path], target: Path, **facts: Any) -> None:
-    """The mean of the weights of several checkpoints of one run, as a checkpoint; facts join its "cepstra" part."""
+def average(paths: Sequence[Path], target: Path, **facts: object) -> None:
+    """The mean of the weights of several checkpoints of one run, as a checkpoint; facts join its "cepstra" part.
+
+    What is counted in whole numbers is taken from the first.
+    """
     first = _read(paths[0])
     weights = first["state_dict"]
+    means = {name: value.double() / len(paths) for name, value in weights.items() if value.is_floating_point()}
     for path in paths[1:]:
-        for name, value in _read(path)["state_dict"].items():
-            weights[name] = weights[name] + value
+        others = _read(path)["state_dict"]
+        for name, mean in means.items():
+            mean += others[name].double() / len(paths)  # noqa: PLW2901  in place
     content = {
-        "state_dict": {name: value / len(paths) if value.is_floating_point() else value for name, value in weights.items()},
+        "state_dict": weights | {name: mean.to(weights[name].dtype) for name, mean in means.items()},
+        "global_step": first.get("global_step", 0),
         "cepstra": {**first["cepstra"], **facts},
     }
-    part = target.with_name(f".{target.name}")
+    part = target.with_name(f".{target.name}.part")
     torch.save(content, part)
     part.replace(target)
 
@@ -64,9 +77,16 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise ConfigError(f"{path}: can't be read ({error.strerror or error}); give a checkpoint of `cepstra train`") from None
-    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError):
+        raise ConfigError(
+            f"{path}: can't be read ({error.strerror or error}); give a checkpoint of `cepstra train`"
+        ) from None
+    except Exception:  # noqa: BLE001  whatever a damaged file makes torch stumble over
         raise ConfigError(f"{path}: not a checkpoint, or damaged; give a .ckpt file of `cepstra train`") from None
-    if not isinstance(content, dict) or not isinstance(content.get("cepstra"), dict) or "state_dict" not in content:
+    if (
+        not isinstance(content, dict)
+        or not isinstance(content.get("cepstra"), dict)
+        or not isinstance(content.get("state_dict"), dict)
+        or not all(isinstance(value, torch.Tensor) for value in content["state_dict"].values())
+    ):
         raise ConfigError(f"{path}: not a checkpoint of `cepstra train`")
     return content

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from asr.errors import ConfigError
 from asr.model.config import ModelConfig
 from audio.augmentation import AugmentationConfig
 from audio.mfcc import MfccSpec
 from audio.spec_augment import SpecAugmentConfig
+
+
+def _refuse(problem: str, *, unless: bool) -> None:
+    if not unless:
+        raise ConfigError(f"setting {problem}")
 
 
 @dataclass(frozen=True)
@@ -16,8 +23,11 @@ class Source:
     """A manifest and how to use it."""
 
     manifest: str
-    repeat: float = 1.0  # how often its rows come in one pass; 0.5: every second row, others the next time
+    repeat: float = 1.0  # how often each row comes in one pass; 0.5: in half of the passes, by chance
     sources: tuple[str, ...] = ()  # only rows whose "source" is one of these; none: all rows
+
+    def __post_init__(self) -> None:
+        _refuse(f"repeat of {self.manifest} is {self.repeat}; use 0 or more", unless=0 <= self.repeat < math.inf)
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,15 @@ class DataConfig:
     max_validation: int = 400  # utterances decoded at each validation, evenly spread
     workers: int = 1  # processes that read and vary sound, for each device
 
+    def __post_init__(self) -> None:
+        few, most = self.min_seconds, self.max_seconds
+        _refuse(f"data.min_seconds: {few} is not below data.max_seconds, {most}", unless=0 <= few < most)
+        for name in ("seconds_per_batch", "quadratic_seconds"):
+            value = getattr(self, name)
+            _refuse(f"data.{name} is {value}; use more than 0", unless=0 < value < math.inf)
+        _refuse(f"data.max_validation is {self.max_validation}; use 1 or more", unless=self.max_validation >= 1)
+        _refuse(f"data.workers is {self.workers}; use 0 or more", unless=self.workers >= 0)
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -46,6 +65,11 @@ class Stage:
     augment: bool = True
     spec_augment: bool = True
 
+    def __post_init__(self) -> None:
+        steps, most = self.steps, self.max_seconds
+        _refuse(f"steps of a stage is {steps}; use 1 or more", unless=steps is None or steps >= 1)
+        _refuse(f"max_seconds of a stage is {most}; use more than 0", unless=most is None or most > 0)
+
 
 @dataclass(frozen=True)
 class OptimiserConfig:
@@ -55,8 +79,18 @@ class OptimiserConfig:
     warmup_steps: int = 500
     weight_decay: float = 0.01  # on matrices only
     betas: tuple[float, float] = (0.9, 0.98)
-    gradient_clip: float = 1.0  # largest norm
+    gradient_clip: float = 1.0  # largest norm; 0: gradients are left as they are
     accumulate: int = 1  # batches per step
+
+    def __post_init__(self) -> None:
+        rate = self.learning_rate
+        _refuse(f"optimiser.learning_rate is {rate}; use more than 0", unless=0 < rate < math.inf)
+        for name in ("warmup_steps", "weight_decay", "gradient_clip"):
+            value = getattr(self, name)
+            _refuse(f"optimiser.{name} is {value}; use 0 or more", unless=0 <= value < math.inf)
+        betas = self.betas
+        _refuse(f"optimiser.betas is {betas}; use numbers in [0, 1)", unless=all(0 <= beta < 1 for beta in betas))
+        _refuse(f"optimiser.accumulate is {self.accumulate}; use 1 or more", unless=self.accumulate >= 1)
 
 
 @dataclass(frozen=True)
@@ -65,6 +99,11 @@ class LossConfig:
 
     ctc_weight: float = 0.4
     label_smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        _refuse(f"loss.ctc_weight is {self.ctc_weight}; use a number from 0 to 1", unless=0 <= self.ctc_weight <= 1)
+        smoothing = self.label_smoothing
+        _refuse(f"loss.label_smoothing is {smoothing}; use a number in [0, 1)", unless=0 <= smoothing < 1)
 
 
 @dataclass(frozen=True)
@@ -85,10 +124,26 @@ class TrainConfig:
     loss: LossConfig = field(default_factory=LossConfig)
     steps: int = 10000  # optimiser steps
     precision: Literal["32-true", "bf16-mixed"] = "bf16-mixed"
-    accelerator: str = "auto"
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: int = 1  # GPUs, or processes on a CPU, where two of one thread each beat one of two
-    validate_every: int = 500  # steps
+    validate_every: int = 500  # steps; always after the last one
     save_every: int = 200  # steps between two checkpoints to resume from
     average: int = 3  # the best checkpoints are averaged at the end
-    start_from: str | None = None  # a checkpoint whose weights (and tokenizer and front end) to start from
+    # A checkpoint whose weights to start from; its tokenizer, front end and model (but for the dropout) come with them
+    start_from: str | None = None
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "devices", "validate_every", "save_every", "average"):
+            _refuse(f"{name} is {getattr(self, name)}; use 1 or more", unless=getattr(self, name) >= 1)
+        _refuse(f"seed is {self.seed}; use 0 or more", unless=self.seed >= 0)
+        rate = self.front_end.sample_rate
+        _refuse(f"front_end.sample_rate is {rate}; sound is read at 16000", unless=rate == 16000)
+        _refuse("stages is empty; leave it out, or give at least one", unless=len(self.stages) > 0)
+        planned = [stage.steps for stage in self.stages]
+        _refuse("stages: only the last one may leave out its steps", unless=None not in planned[:-1])
+        total = sum(steps or 0 for steps in planned)
+        _refuse(
+            f"stages: they end after {total} of {self.steps} steps; leave out the steps of the last one",
+            unless=planned[-1] is None or total >= self.steps,
+        )

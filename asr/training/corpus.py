@@ -9,27 +9,32 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 
-from asr.errors import AudioError, ManifestError, TrainingError
+from asr.errors import AudioError, ConfigError, ManifestError, TrainingError
 from asr.manifest import Utterance, read_manifest
+from asr.manifest.parallel import parallel
+from asr.manifest.sound_warnings import heard, recorded_warnings
 from asr.text import normalise
+from asr.training.console import console, say
 from audio.reading import read_audio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from asr.tokenizer import Tokenizer
     from asr.training.config import DataConfig, Source
 
 SAMPLE_RATE = 16000
-_console = Console(stderr=True)
+REMARKS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,10 @@ class Packed:
 
     def samples(self, i: int) -> NDArray[np.float32]:
         """(N,) full scale ±1."""
-        file, start, count = self.where[i]
+        file, start, count = (int(n) for n in self.where[i])  # count is never 0, which can't be mapped
         # A memory map is opened anew in each process that needs it: cheap, and nothing to share or to close
-        data = np.memmap(self.files[file], np.int16, "r", offset=2 * int(start), shape=(int(count),)) if count else []
-        return np.asarray(data, np.float32) / np.float32(32768)
+        sound = np.memmap(self.files[file], np.int16, "r", offset=2 * start, shape=(count,))
+        return sound.astype(np.float32) / np.float32(32768)
 
     def seconds(self) -> NDArray[np.float64]:
         """(n,) durations."""
@@ -87,7 +92,9 @@ def load(sources: tuple[Source, ...], cache: Path, language: str, what: str) -> 
         where += [(len(files), *spans[i]) for i in good]
         files.append(path)
     if sources and not utterances:
-        raise ManifestError(f"{sources[0].manifest}: none of its recordings can be read")
+        raise ManifestError(
+            f"{sources[0].manifest}: none of its recordings can be used for {what}; see `cepstra manifest check`"
+        )
     return Packed(
         tuple(utterances),
         tuple(normalise(u.text, language) for u in utterances),
@@ -97,31 +104,47 @@ def load(sources: tuple[Source, ...], cache: Path, language: str, what: str) -> 
     )
 
 
-def usable(data: Packed, tokenizer: Tokenizer, config: DataConfig, positions_per_second: float, fastest: float) -> Packed:
+def usable(
+    data: Packed, tokenizer: Tokenizer, config: DataConfig, positions: Callable[[int], int], what: str
+) -> Packed:
     """Without utterances that can't be learnt from; says how many and why.
 
-    CTC needs a position for each token and one more between equal ones, also when played at the fastest speed.
+    positions: number of samples -> the fewest CTC positions that they may come to. CTC needs one for each token and one
+    more between equal ones.
+    Raises TrainingError where no utterance is left.
     """
     kept, why = [], {"without text": 0, "too short": 0, "too long": 0, "with more text than their frames can carry": 0}
     for i, (text, seconds) in enumerate(zip(data.texts, data.seconds(), strict=True)):
         tokens = tokenizer.encode(text)
-        needed = len(tokens) + sum(a == b for a, b in zip(tokens, tokens[1:], strict=False))
+        needed = len(tokens) + sum(a == b for a, b in pairwise(tokens))
         if not tokens:
             why["without text"] += 1
         elif seconds < config.min_seconds:
             why["too short"] += 1
         elif seconds > config.max_seconds:
             why["too long"] += 1
-        elif needed > int(seconds / fastest * positions_per_second):
+        elif needed > positions(int(data.where[i, 2])):
             why["with more text than their frames can carry"] += 1
         else:
             kept.append(i)
     left_out = ", ".join(f"{count} {reason}" for reason, count in why.items() if count)
     if left_out:
-        _console.print(f"left out of {len(data)} utterances: {left_out}")
+        say(f"{what}: left out of {len(data)} utterances: {left_out}")
     if not kept:
-        raise TrainingError(f"no utterance can be used (left out: {left_out}); see `cepstra manifest check`")
+        raise TrainingError(f"{what}: no utterance can be used ({left_out}); see `cepstra manifest check`")
     return data.take(np.array(kept, np.int64))
+
+
+def shared(training: Packed, validation: Packed) -> list[Utterance]:
+    """Validation utterances whose sound is in the training data too, wholly or in part."""
+    stretches: dict[Path, list[tuple[float, float]]] = {}
+    for u in training.utterances:
+        stretches.setdefault(u.audio_filepath, []).append((u.offset, u.offset + u.duration))
+    return [
+        u
+        for u in validation.utterances
+        if any(start < u.offset + u.duration and u.offset < end for start, end in stretches.get(u.audio_filepath, ()))
+    ]
 
 
 def _pack(rows: list[Utterance], cache: Path, manifest: Path) -> tuple[Path, list[tuple[int, int]]]:
@@ -138,9 +161,27 @@ def _pack(rows: list[Utterance], cache: Path, manifest: Path) -> tuple[Path, lis
     path = cache / f"{key.hexdigest()[:20]}.i16"  # by content alone: manifests of the same recordings share it
     index = path.with_suffix(".json")
     if not (path.exists() and index.exists()):
-        _decode_all(names, path, index, manifest)
-    spans = dict(zip(names, json.loads(index.read_text()), strict=True))
-    return path, [_slice(row, *spans[row.audio_filepath]) for row in rows]
+        try:
+            _decode_all(names, path, index, manifest)
+        except OSError as error:
+            raise ConfigError(
+                f"setting data.cache: {cache} can't be written ({error.strerror}); choose another folder"
+            ) from None
+    entries = json.loads(index.read_text())  # first sample, number of samples and, where there is one, a remark
+    remarks = [entry[2] for entry in entries if len(entry) > 2]
+    for remark in remarks[:REMARKS_SHOWN]:
+        say(remark)
+    if len(remarks) > REMARKS_SHOWN:
+        say(f"… and {len(remarks) - REMARKS_SHOWN} more; `cepstra manifest check` lists all of them")
+    bad = sum(entry[1] == 0 for entry in entries)
+    if bad:
+        say(f"{manifest}: {bad} of {len(names)} recordings can't be read and are left out")
+    found = {name: (entry[0], entry[1]) for name, entry in zip(names, entries, strict=True)}
+    spans = [_slice(row, *found[row.audio_filepath]) for row in rows]
+    beyond = [row.line for row, span in zip(rows, spans, strict=True) if not span[1] and found[row.audio_filepath][1]]
+    if beyond:
+        say(f"{manifest}: {len(beyond)} rows hold no sound and are left out, the first in line {beyond[0]}")
+    return path, spans
 
 
 def _slice(row: Utterance, start: int, count: int) -> tuple[int, int]:
@@ -151,32 +192,28 @@ def _slice(row: Utterance, start: int, count: int) -> tuple[int, int]:
 
 def _decode_all(names: list[Path], path: Path, index: Path, manifest: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    spans: list[tuple[int, int]] = []
-    bad: list[str] = []
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    parts = [file.with_name(f".{file.name}.{os.getpid()}") for file in (path, index)]
+    entries: list[tuple[int, int] | tuple[int, int, str]] = []
     start = 0
-    with part.open("wb") as out, ProcessPoolExecutor() as pool, Progress(console=_console, transient=True) as progress:
-        answers = pool.map(_decode, names, chunksize=32)
-        for answer in progress.track(answers, total=len(names), description=f"decoding {manifest.name}"):
-            samples = np.zeros(0, np.int16) if isinstance(answer, str) else answer
-            if isinstance(answer, str):
-                bad.append(answer)
-            out.write(samples.tobytes())
-            spans.append((start, len(samples)))
-            start += len(samples)
-    part.replace(path)
-    part_index = index.with_name(f"{index.name}.{os.getpid()}.part")
-    part_index.write_text(json.dumps(spans))
-    part_index.replace(index)
-    for fault in bad[:20]:
-        _console.print(fault, markup=False, highlight=False, soft_wrap=True)
-    if bad:
-        _console.print(f"{manifest}: {len(bad)} of {len(names)} recordings can't be read and are left out")
+    try:
+        with parts[0].open("wb") as out, recorded_warnings(), Progress(console=console(), transient=True) as progress:
+            task = progress.add_task(f"decoding {manifest.name}", total=len(names))
+            for samples, remark in parallel(_decode, names, workers=None, progress=lambda n: progress.advance(task, n)):
+                out.write(samples.tobytes())
+                entries.append((start, len(samples), remark) if remark else (start, len(samples)))
+                start += len(samples)
+        parts[1].write_text(json.dumps(entries))
+        parts[0].replace(path)
+        parts[1].replace(index)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)
 
 
-def _decode(name: Path) -> NDArray[np.int16] | str:
+def _decode(name: Path) -> tuple[NDArray[np.int16], str]:
+    """The sound, and what there is to say about it."""
     try:
         samples = read_audio(name, sample_rate=SAMPLE_RATE)
     except AudioError as error:
-        return str(error)
-    return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16)
+        return np.zeros(0, np.int16), str(error)
+    return np.clip(np.round(samples * 32768), -32768, 32767).astype(np.int16), "; ".join(heard())

@@ -11,14 +11,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from asr.errors import TrainingError
 from asr.evaluation.scoring import score
 from asr.model.backend import TorchBackend
 from asr.model.transformer import Transformer
 from asr.search import SearchOptions, decode
 from asr.search.hypothesis import BLANK
-from asr.tokenizer import Tokenizer
 from asr.training.data import IGNORED
+from asr.training.saving import StoppedError
 from audio.spec_augment import SpecAugment
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
     from numpy.typing import NDArray
 
+    from asr.tokenizer import Tokenizer
     from asr.training.config import TrainConfig
     from asr.training.data import Tensors
 
@@ -40,8 +40,8 @@ class Recogniser(L.LightningModule):
         self.config, self.tokenizer = config, tokenizer
         self.model = Transformer(config.model, config.front_end, tokenizer.vocab_size)
         self.spec_augment = SpecAugment(config.spec_augment, config.front_end)
-        self.examples: list[tuple[str, str]] = []  # reference and hypothesis of the latest validation
-        self._texts: list[tuple[str, str]] = []
+        self.loss = torch.zeros(())  # the latest
+        self._texts: list[tuple[str, str]] = []  # reference and hypothesis
 
     def losses(self, batch: Tensors) -> tuple[Tensor, Tensor, Tensor]:
         """Total, cross-entropy and CTC, in nats per token."""
@@ -62,7 +62,7 @@ class Recogniser(L.LightningModule):
         return (1 - weight) * cross_entropy + weight * ctc, cross_entropy, ctc
 
     def on_train_batch_start(self, batch: Tensors, batch_idx: int) -> None:
-        """Chance depends on where we are, not on how we came here: a resumed run draws what an uninterrupted one would."""
+        """Chance depends on where we are and not on how we came here: a resumed run draws what another would."""
         del batch, batch_idx
         done = self.trainer.fit_loop.epoch_loop.total_batch_idx
         torch.manual_seed(hash((self.config.seed, done, self.global_rank)) % 2**63)
@@ -71,24 +71,30 @@ class Recogniser(L.LightningModule):
         """The loss of one batch."""
         del batch_idx
         loss, cross_entropy, ctc = self.losses(batch)
-        if not torch.isfinite(loss):
-            raise TrainingError(
-                f"the loss is {float(loss)} at step {self.global_step}; "
-                "try a lower optimiser.learning_rate, a longer optimiser.warmup_steps, or precision=32-true"
-            )
-        values = {"loss": loss.detach(), "cross_entropy": cross_entropy.detach(), "ctc": ctc.detach()}
+        self.loss = loss.detach()
+        values = {"loss": self.loss, "cross_entropy": cross_entropy.detach(), "ctc": ctc.detach()}
         self.log_dict({f"train/{name}": value for name, value in values.items()})
-        self.log("loss", loss.detach(), prog_bar=True, logger=False)
         return loss
 
     def configure_gradient_clipping(
-        self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """By norm. Lightning refuses to clip for a fused optimiser, since that one might unscale; bfloat16 needs no scale."""
+        """By norm. Lightning doesn't clip for a fused optimiser, since that one might unscale; bfloat16 needs no scale.
+
+        Here the gradients of all processes have been averaged: whatever is wrong with one is seen by all.
+        """
         del optimizer, gradient_clip_algorithm
-        if gradient_clip_val:
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
-            self.log("train/gradient_norm", norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val or math.inf)
+        if not torch.isfinite(norm):
+            raise StoppedError(
+                f"the loss is {float(self.loss):.3g} and the norm of its gradient {float(norm)} after step "
+                f"{self.global_step}; try a lower optimiser.learning_rate, a longer optimiser.warmup_steps, or "
+                "precision=32-true"
+            )
+        self.log("train/gradient_norm", norm)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW; matrices decay, vectors (norms, biases) do not."""
@@ -99,15 +105,9 @@ class Recogniser(L.LightningModule):
             {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         optimiser = torch.optim.AdamW(groups, settings.learning_rate, settings.betas, fused=True)
-        warmup, total = settings.warmup_steps, self.config.steps
-
-        def factor(step: int) -> float:
-            if step < warmup:
-                return (step + 1) / warmup
-            progress = min(1.0, (step - warmup) / max(1, total - warmup))
-            return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress))
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: learning_rate_factor(step, settings.warmup_steps, self.config.steps)
+        )
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_validation_epoch_start(self) -> None:
@@ -121,9 +121,7 @@ class Recogniser(L.LightningModule):
         clips = [samples for samples, _ in batch]
         seconds = [len(clip) / self.model.spec.sample_rate for clip in clips]
         hypotheses = decode(backend, backend.encode(clips), seconds, SearchOptions())
-        self._texts += [
-            (text, self.tokenizer.decode(h.tokens)) for (_, text), h in zip(batch, hypotheses, strict=True)
-        ]
+        self._texts += [(text, self.tokenizer.decode(h.tokens)) for (_, text), h in zip(batch, hypotheses, strict=True)]
 
     def on_validation_epoch_end(self) -> None:
         """Word error rate over all ranks."""
@@ -132,9 +130,8 @@ class Recogniser(L.LightningModule):
             gathered: list[list[tuple[str, str]] | None] = [None] * self.trainer.world_size
             dist.all_gather_object(gathered, texts)
             texts = [pair for share in gathered if share for pair in share]
-        self.examples = sorted(texts)
         total = score([reference for reference, _ in texts], [hypothesis for _, hypothesis in texts]).total
-        self.log("val/wer", total.wer or 0.0, prog_bar=True)
+        self.log("val/wer", total.wer or 0.0)
         self.log("val/cer", total.cer or 0.0)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -145,3 +142,11 @@ class Recogniser(L.LightningModule):
             "tokenizer": self.tokenizer.to_json(),
             "language": self.config.language,
         }
+
+
+def learning_rate_factor(step: int, warmup: int, total: int) -> float:
+    """What the learning rate of a step (from 0) is multiplied by: up to 1 in a line, down to 0.01 in half a cosine."""
+    if step < warmup:
+        return (step + 1) / warmup
+    progress = min(1.0, (step - warmup) / max(1, total - warmup))
+    return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -27,10 +28,11 @@ def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] 
     values: dict[str, Any] = {}
     if path is not None:
         values = _read(Path(path))
+        _refuse_unknown(values, f"{path}: ")
         _resolve(values, Path(path).resolve().parent)
     for override in overrides:
         key, equals, text = override.partition("=")
-        if not equals:
+        if not equals or not key.strip():
             raise ConfigError(f"{override!r} is not key=value, such as steps=2000")
         _set(values, key.strip(), _parse(text, override))
     return build(values)
@@ -38,12 +40,13 @@ def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] 
 
 def build(values: dict[str, Any]) -> TrainConfig:
     """A tree of settings out of nested dictionaries, on top of the preset. Raises ConfigError."""
-    _refuse_unknown(values, TrainConfig, "")
-    preset = values.get("preset", "small")
-    if preset in PRESETS:
-        values = {**values, "model": {**PRESETS[preset].to_dict(), **(values.get("model") or {})}}
+    _refuse_unknown(values)
+    values = {key: value for key, value in values.items() if value is not None}  # a heading with nothing below it
+    name, model = values.get("preset", TrainConfig.preset), values.get("model", {})
+    if isinstance(name, str) and name in PRESETS and isinstance(model, dict):
+        values["model"] = PRESETS[name].to_dict() | model
     try:
-        return TypeAdapter(TrainConfig).validate_python(values)
+        return _adapter().validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -52,12 +55,17 @@ def build(values: dict[str, Any]) -> TrainConfig:
         raise ConfigError(str(error)) from None
 
 
+@cache
+def _adapter() -> TypeAdapter[TrainConfig]:
+    return TypeAdapter(TrainConfig)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path}: can't be read ({error.strerror}); give the path of a YAML file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if values is None:
         return {}
@@ -66,10 +74,10 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-def _parse(text: str, override: str) -> Any:
+def _parse(text: str, override: str) -> object:
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         raise ConfigError(f"{override!r}: the value is not YAML") from None
     if isinstance(value, str):
         try:
@@ -79,16 +87,18 @@ def _parse(text: str, override: str) -> Any:
     return value
 
 
-def _set(values: dict[str, Any], key: str, value: Any) -> None:
+def _set(values: dict[str, Any], key: str, value: object) -> None:
     *parents, last = key.split(".")
     for parent in parents:
-        values = values.setdefault(parent, {})
+        if values.get(parent) is None:
+            values[parent] = {}
+        values = values[parent]
         if not isinstance(values, dict):
             raise ConfigError(f"setting {key}: {parent} holds no settings of its own")
     values[last] = value
 
 
-def _resolve(values: Any, folder: Path) -> None:
+def _resolve(values: object, folder: Path) -> None:
     """Make the paths in values absolute, in place."""
     if isinstance(values, list):
         for value in values:
@@ -101,15 +111,15 @@ def _resolve(values: Any, folder: Path) -> None:
                 _resolve(value, folder)
 
 
-def _refuse_unknown(values: dict[str, Any], kind: type, prefix: str) -> None:
+def _refuse_unknown(values: dict[str, Any], where: str = "", kind: type = TrainConfig, prefix: str = "") -> None:
     """Walk the values beside the dataclasses: a misspelt key must not be silently without effect."""
-    known = [f.name for f in fields(kind)]
     hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
     for key, value in values.items():
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0)
-            raise ConfigError(f"unknown setting {prefix}{key}; did you mean {prefix}{near[0]}?")
+            raise ConfigError(f"{where}unknown setting {prefix}{key}; did you mean {prefix}{near[0]}?")
         inner = next((t for t in (hints[key], *get_args(hints[key])) if is_dataclass(t)), None)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(inner, type) and isinstance(item, dict):
-                _refuse_unknown(item, inner, f"{prefix}{key}.")
+                _refuse_unknown(item, where, inner, f"{prefix}{key}.")

@@ -1,0 +1,140 @@
+"""The output folder of a run: what lies in it, and whether a run may begin or go on there."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import zipfile
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
+
+from asr.errors import ConfigError
+from asr.training.console import rank
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from asr.training.config import TrainConfig
+
+History: TypeAlias = "list[tuple[int, dict[str, float]]]"  # step from 0, and what was measured
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Names of what a run writes."""
+
+    path: Path
+
+    @property
+    def last(self) -> Path:
+        """What a run goes on from."""
+        return self.path / "last.ckpt"
+
+    @property
+    def best(self) -> Path:
+        """What it was all for."""
+        return self.path / "best.ckpt"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The best few, to be averaged."""
+        return self.path / "checkpoints"
+
+    @property
+    def settings(self) -> Path:
+        """All settings, also those that were left at their defaults."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        """What was measured on the way."""
+        return self.path / "metrics.csv"
+
+    @property
+    def report(self) -> Path:
+        """What came of it; there once the run is finished."""
+        return self.path / "report.json"
+
+    def begin(self, config: TrainConfig, *, restart: bool) -> Path | None:
+        """Write the settings down; returns the checkpoint to go on from, if there is one.
+
+        restart: take away what an earlier run left, and nothing else. Raises ConfigError where the folder holds a run
+        with other settings, or something that is no run at all.
+        """
+        if rank() == 0:
+            try:
+                self._begin(config, restart=restart)
+            except OSError as error:
+                raise ConfigError(f"{self.path}: can't be written ({error.strerror}); choose another output") from None
+        return self.last if self.last.exists() else None
+
+    def history(self, steps: int) -> History:
+        """What was measured in the first steps."""
+        if not self.metrics.exists():
+            return []
+        rows: History = []
+        with self.metrics.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                try:
+                    values = {name: float(value) for name, value in row.items() if value}
+                    step = int(values.pop("step"))
+                except (ValueError, KeyError):  # half a row: the run was killed while it wrote
+                    continue
+                if step < steps:
+                    rows.append((step, values))
+        return rows
+
+    def _begin(self, config: TrainConfig, *, restart: bool) -> None:
+        new = json.loads(json.dumps(asdict(config)))
+        old = self._old_settings()
+        if restart:
+            self._clear()
+        elif self.last.exists():
+            changed = ", ".join(_differences(old, new))
+            if changed:
+                raise ConfigError(
+                    f"{self.path}: holds a run with other settings ({changed}); choose another output, or --restart"
+                )
+            if not zipfile.is_zipfile(self.last):
+                raise ConfigError(f"{self.last}: damaged; begin anew with --restart")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.settings.write_text(yaml.safe_dump(new, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+    def _old_settings(self) -> dict[str, Any]:
+        """Those of the run that is there already. Raises ConfigError for a config.yaml that somebody else wrote."""
+        if not self.settings.exists():
+            return {}
+        try:
+            old = yaml.safe_load(self.settings.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, ValueError):
+            old = None
+        if not isinstance(old, dict) or not {"model", "front_end", "data", "augmentation", "optimiser"} <= set(old):
+            raise ConfigError(f"{self.settings}: not written by a run, and would be replaced; choose another output")
+        return old
+
+    def _clear(self) -> None:
+        for name in ("checkpoints", "attention", "tensorboard"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        for file in (
+            self.last,
+            self.best,
+            self.metrics,
+            self.report,
+            self.path / "report.txt",
+            self.path / "curves.png",
+        ):
+            file.unlink(missing_ok=True)
+
+
+def _differences(old: object, new: object, name: str = "") -> list[str]:
+    """Names of the settings that differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            difference
+            for key in {**old, **new}
+            for difference in _differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+        ]
+    return [] if old == new else [name]

@@ -1,0 +1,81 @@
+"""What tests of training share: a corpus that is made, learnt and read in seconds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import soundfile as sf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from asr.training.config import TrainConfig
+
+TONES = {"yes": (500, 1500), "no": (1500, 500), "stop": (800, 2400), "go": (2400, 800)}  # Hz, one after the other
+
+
+def chirp(words: list[str], rng: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Two tones per word, in a little noise, 16 kHz."""
+    parts = [np.zeros(rng.integers(800, 1600))]
+    for word in words:
+        for hz in TONES[word]:
+            length = int(rng.integers(1600, 2400))
+            tone = np.sin(2 * np.pi * hz * rng.uniform(0.97, 1.03) * np.arange(length) / 16000)
+            parts.append(0.3 * tone * np.hanning(length))
+        parts.append(np.zeros(rng.integers(400, 1200)))
+    clean = np.concatenate(parts)
+    return (clean + rng.normal(0, 0.005, len(clean))).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def chirps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.jsonl (40 utterances) and dev.jsonl (6) of one to three words of tones."""
+    folder = tmp_path_factory.mktemp("chirps")
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 40), ("dev", 6)):
+        rows = []
+        for i in range(count):
+            words = [str(word) for word in rng.choice(list(TONES), rng.integers(1, 4))]
+            samples = chirp(words, rng)
+            sf.write(folder / f"{name}{i}.wav", samples, 16000)
+            rows.append({"audio_filepath": f"{name}{i}.wav", "duration": len(samples) / 16000, "text": " ".join(words)})
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def chirp_settings(chirps: Path, tmp_path: Path) -> dict[str, Any]:
+    """Settings, as YAML would hold them, of a run of a few seconds."""
+    return {
+        "output": str(tmp_path / "run"),
+        "model": {
+            "d_model": 32, "heads": 2, "encoder_layers": 2, "encoder_ff": 64, "decoder_layers": 1, "decoder_ff": 64,
+            "windows": [8],
+        },
+        "vocab_size": 40,
+        "precision": "32-true",
+        "accelerator": "cpu",
+        "steps": 6,
+        "validate_every": 4,
+        "save_every": 2,
+        "optimiser": {"warmup_steps": 3},
+        "data": {
+            "train": [{"manifest": str(chirps / "train.jsonl")}],
+            "validation": [{"manifest": str(chirps / "dev.jsonl")}],
+            "cache": str(chirps / "cache"),
+            "seconds_per_batch": 8,
+            "workers": 0,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture
+def chirp_config(chirp_settings: dict[str, Any]) -> Callable[..., TrainConfig]:
+    """The same as a configuration: chirp_config(steps=2) changes what it is told."""
+    from asr.training.settings import build
+
+    return lambda **changes: build(chirp_settings | changes)

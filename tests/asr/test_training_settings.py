@@ -1,0 +1,172 @@
+"""Settings: YAML that states differences, overrides, and errors that name the setting."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asr.errors import CepstraError, ConfigError
+from asr.model.config import PRESETS
+from asr.training.config import Stage, TrainConfig
+from asr.training.settings import build, load_config
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_nothing_said_is_the_defaults(tmp_path: Path) -> None:
+    assert load_config(None) == TrainConfig() == load_config(write(tmp_path, "# nothing\n"))
+    assert load_config(write(tmp_path, "data:\noptimiser:\n")) == TrainConfig()  # headings with nothing below
+
+
+def test_a_file_states_only_differences(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        steps: 300
+        optimiser: {learning_rate: 1e-3, betas: [0.9, 9.9e-1]}
+        stages:
+          - {steps: 100, max_seconds: 1.5, augment: false}
+          - {}
+        augmentation: {noise_probability: 0}
+        """,
+    )
+    config = load_config(path)
+    assert config.steps == 300
+    assert config.optimiser.learning_rate == 1e-3  # YAML 1.1 has it as text
+    assert config.optimiser.betas == (0.9, 0.99)
+    assert config.optimiser.weight_decay == TrainConfig().optimiser.weight_decay
+    assert config.stages == (Stage(100, 1.5, augment=False), Stage())
+    assert config.augmentation.noise_probability == 0
+    assert config.augmentation.speed_factors == TrainConfig().augmentation.speed_factors
+
+
+def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
+    path = write(tmp_path, "steps: 300\noptimiser: {warmup_steps: 10}\n")
+    config = load_config(
+        path, ["steps=4e2", "optimiser.learning_rate=1e-3", "data.train=[{manifest: a.jsonl, repeat: 5e-1}]"]
+    )
+    assert config.steps == 400
+    assert config.optimiser.learning_rate == 1e-3
+    assert config.optimiser.warmup_steps == 10
+    assert config.data.train[0].repeat == 0.5
+
+
+def test_paths_are_relative_to_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep").mkdir()
+    path = write(tmp_path / "deep", "output: ../out\nstart_from: a.ckpt\ndata: {cache: c, train: [{manifest: t.jsonl}]}\n")
+    monkeypatch.chdir(tmp_path)
+    config = load_config(path, ["data.validation=[{manifest: v.jsonl}]"])
+    assert config.output == str(tmp_path / "out")
+    assert config.start_from == str(tmp_path / "deep" / "a.ckpt")
+    assert config.data.cache == str(tmp_path / "deep" / "c")
+    assert config.data.train[0].manifest == str(tmp_path / "deep" / "t.jsonl")
+    assert config.data.validation[0].manifest == "v.jsonl"  # from the current folder
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_where_a_model_starts_from(name: str) -> None:
+    preset = PRESETS[name]
+    assert build({"preset": name}).model == preset
+    changed = build({"preset": name, "model": {"encoder_layers": 2}}).model
+    assert changed.encoder_layers == 2
+    assert changed.d_model == preset.d_model
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("optimizer.learning_rate=1", "unknown setting optimizer; did you mean optimiser?"),
+        ("optimiser.learning_rat=1", "unknown setting optimiser.learning_rat; did you mean optimiser.learning_rate?"),
+        ("data.train=[{manifets: x}]", "unknown setting data.train.manifets; did you mean data.train.manifest?"),
+        ("stages=[{step: 3}]", "unknown setting stages.step; did you mean stages.steps?"),
+        ("steps=many", "setting steps: Input should be a valid integer"),
+        ("steps=1.5", "setting steps: Input should be a valid integer"),
+        ("steps=.nan", "setting steps: "),
+        ("model=5", "setting model: "),
+        ("preset=[small]", "setting preset: Input should be 'tiny', 'small' or 'base'"),
+        ("preset=huge", "setting preset: Input should be 'tiny', 'small' or 'base' (got 'huge')"),
+        ("accelerator=tpu", "setting accelerator: "),
+        ("data.train={manifest: x}", "setting data.train: "),
+        ("data.train=[{repeat: 1}]", "setting data.train.0.manifest: "),
+        ("model.d_model=33", "model: d_model=33"),
+        ("front_end.sample_rate=32000", "front_end.sample_rate is 32000; sound is read at 16000"),
+        ("augmentation.gain_db=[3, 1]", "augmentation: gain_db"),
+        ("optimiser.learning_rate=0", "setting optimiser.learning_rate is 0.0; use more than 0"),
+        ("optimiser.learning_rate=.inf", "setting optimiser.learning_rate"),
+        ("optimiser.accumulate=0", "setting optimiser.accumulate is 0"),
+        ("loss.ctc_weight=1.5", "setting loss.ctc_weight is 1.5"),
+        ("data.min_seconds=30", "setting data.min_seconds: 30.0 is not below"),
+        ("devices=0", "setting devices is 0; use 1 or more"),
+        ("stages=[]", "setting stages is empty"),
+        ("stages=[{}, {}]", "only the last one may leave out its steps"),
+        ("stages=[{steps: 3}]", "they end after 3 of 10000 steps"),
+        ("data.train=[{manifest: x, repeat: -1}]", "setting repeat of x is -1.0"),
+        ("steps", "'steps' is not key=value, such as steps=2000"),
+        ("=5", "'=5' is not key=value"),
+        ("steps=[1", "'steps=[1': the value is not YAML"),
+    ],
+)
+def test_what_is_wrong_is_named(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        load_config(None, [override])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_setting_below_a_value_is_refused() -> None:
+    with pytest.raises(ConfigError, match="setting steps.more: steps holds no settings of its own"):
+        load_config(None, ["steps=3", "steps.more=5"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"steps: 3\nsteps\n", "not YAML"),
+        (b"- 1\n", "holds no settings"),
+        (b"\xff\xfe\x00", "not YAML"),
+        (b"data: {wrokers: 2}\n", "unknown setting data.wrokers; did you mean data.workers?"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        load_config(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: can't be read \(No such file"):
+        load_config(tmp_path / "none.yaml")
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["data", "train", "manifest", "model", "steps", "d_model", "stages", "x"]), inner),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["data", "model", "steps", "stages", "preset", "optimiser", "front_end"]), NESTED))
+@settings(derandomize=True, max_examples=80, deadline=None)
+def test_any_tree_is_settings_or_one_clear_error(values: dict[str, Any]) -> None:
+    try:
+        config = build(values)
+    except CepstraError as error:
+        assert str(error)  # noqa: PT017  any other exception is the failure looked for
+    else:
+        assert isinstance(config, TrainConfig)
+        assert yaml.safe_load(yaml.safe_dump(values)) is not None
