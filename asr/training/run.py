@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from asr.errors import ConfigError, ManifestError, TrainingError
 from asr.model.transformer import count_parameters
 from asr.tokenizer import Tokenizer
-from asr.training.callbacks import Pictures, Throughput, WorstBatchFirst
+from asr.training.callbacks import OwnCores, Pictures, Throughput, WorstBatchFirst
 from asr.training.checkpoint import Trained, read_checkpoint
 from asr.training.console import rank, say
 from asr.training.corpus import Packed, load, shared, usable
@@ -176,6 +176,7 @@ def _trainer(config: TrainConfig, folder: Folder, callbacks: list[L.Callback], h
     on_cpu = config.accelerator == "cpu" or (config.accelerator == "auto" and not torch.cuda.is_available())
     if on_cpu and config.devices > 1:  # processes share the cores
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
+        callbacks = [OwnCores(), *callbacks]
     log = CSVLogger(folder.path, name="", version="", flush_logs_every_n_steps=50)
     for step, values in history:  # the logger begins with an empty file
         log.log_metrics(dict(values), step)
