@@ -179,6 +179,20 @@ def test_alignment_finds_where_tokens_were_planted() -> None:
     assert found[0] == [(2, 3), (6, 6), (8, 8), (9, 11)]
 
 
+def test_alignment_of_a_long_text() -> None:
+    """Half a minute, 300 tokens: 601 states."""
+    tokens = tuple(np.random.default_rng(0).choice([1, 3, 4, 5, 6], 300).tolist())
+    path = np.zeros(1000, np.int64)
+    where = np.arange(300) * 3 + 50
+    path[where] = tokens
+    ctc = np.full((1000, 7), -9.0, np.float32)
+    ctc[np.arange(1000), path] = -0.01
+    found = align(ctc, tokens)
+    assert found is not None
+    assert found[0] == [(p, p) for p in where.tolist()]
+    assert found[1] == pytest.approx(-10.0, abs=1e-3)
+
+
 def test_best_path_merges_repeats_and_drops_blanks() -> None:
     path = [0, 4, 4, 0, 4, 1, 1, 0, 0]
     assert best_path(np.eye(5, dtype=np.float32)[path]) == (4, 4, 1)

@@ -23,6 +23,7 @@ from audio.mfcc import mfcc
 from export import convert
 from export.convert import BOUND, CASES, compare
 from export.graphs import OPSET, decoder_graph
+from export.halve import SMALLEST, halve
 
 if TYPE_CHECKING:
     from asr.bundle import Bundle
@@ -181,6 +182,32 @@ def test_export_writes_what_the_checkpoint_holds(toy: Toy, tmp_path: Path) -> No
     assert max(parity.encoder, parity.decoder) <= BOUND
     expected = {"training": {"steps": 3}, "opset": OPSET, "licence": "none"}
     assert read_bundle(output) == replace(bundle, name="lights", facts=expected)
+
+
+@pytest.mark.usefixtures("ready_made")
+def test_half_precision_weights_say_nearly_the_same(toy: Toy, tmp_path: Path) -> None:
+    trained, bundle = toy
+    convert.export(_checkpoint(tmp_path / "best.ckpt", trained), tmp_path / "half.cepstra", half=True)
+    half = read_bundle(tmp_path / "half.cepstra")
+    assert half.precision == "float16"
+    for part in ("encoder", "decoder"):
+        saved = len(getattr(bundle, part)) - len(getattr(half, part))
+        weights = [p for name, p in trained.model.named_parameters() if name.startswith(part)]
+        assert saved > 0.8 * 2 * sum(p.numel() for p in weights if p.numel() >= SMALLEST)  # two bytes each, less names
+    parity = compare(trained, half)
+    assert 1e-5 < parity.encoder < 0.05
+    assert 1e-5 < parity.decoder < 0.05
+
+
+def test_weights_beyond_half_precision_are_refused_by_name(toy: Toy) -> None:
+    graph = onnx.load_from_string(toy[1].decoder)
+    weight = next(i for i in graph.graph.initializer if i.data_type == onnx.TensorProto.FLOAT and len(i.dims) == 2)
+    values = onnx.numpy_helper.to_array(weight).copy()
+    values[0, 0] = 7e4
+    name = weight.name
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, name))
+    with pytest.raises(CepstraError, match=re.escape(name)):
+        halve(graph.SerializeToString())
 
 
 @pytest.mark.usefixtures("ready_made")
