@@ -55,13 +55,13 @@ app.add_typer(manifest_app)
 
 
 def run() -> None:
-    """Run the command of sys.argv; ends with SystemExit. Whatever goes wrong is said in one line, without a traceback."""
+    """Run the command of sys.argv, and end with SystemExit. What goes wrong is said in one line, without traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # JSON and subtitles are UTF-8, whatever the terminal's language
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         with one_line_warnings():
             try:
-                app()
+                app(prog_name="cepstra")
             finally:
                 if sys.stdout is not None:
                     sys.stdout.flush()  # a full disk shows here at the latest

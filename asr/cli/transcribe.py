@@ -126,10 +126,11 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
 def document(recording: Recording, result: Result, format_: Format, *, named: bool) -> str:
     """What is written of one recording, with its line ends; named: text has the recording's name before it."""
     from asr.writers import named_line, render, to_json
+    from audio.sources import displayed
 
     source = recording.source
     if format_ is Format.TEXT and named:
-        return named_line(replace(result, audio_filepath=recording.name))
+        return named_line(replace(result, audio_filepath=displayed(recording.name)))
     if format_ is Format.JSON and not isinstance(source, str) and source.offset:
         where = {"audio_filepath": result.audio_filepath, "offset": source.offset}  # tells rows of one file apart
         return to_json({**where, **result.to_dict()}) + "\n"
