@@ -81,7 +81,7 @@ def transcribe(
     if output_dir is None:
         _check_printable(format_, alone)
     else:
-        _check_targets(recordings, {Path(file) for file in (*named, manifest, model) if file is not None})
+        _check_targets(recordings, [path for path in (manifest, model) if path is not None])
         _make(output_dir)
 
     from asr.recognizer import Recognizer
@@ -178,9 +178,11 @@ def _check_printable(format_: Format, alone: bool) -> None:
         raise typer.BadParameter(problem, param_hint="--format")
 
 
-def _check_targets(recordings: Iterable[Recording], inputs: Collection[Path]) -> None:
-    """Refuse, before any work, to write two transcripts to one file or over an input."""
-    kept = {path.resolve() for path in inputs}
+def _check_targets(recordings: Collection[Recording], inputs: Iterable[Path]) -> None:
+    """Refuse, before any work, to write two transcripts to one file, or one over a recording or another input."""
+    sources = (recording.source for recording in recordings)
+    sounds = (Path(source) if isinstance(source, str) else source.audio_filepath for source in sources)
+    kept = {path.resolve() for path in (*sounds, *inputs)}
     seen: dict[Path, Recording] = {}
     for recording in recordings:
         if recording.target is None:
