@@ -75,7 +75,8 @@ class Mfcc(nn.Module):
         power = real * real + imaginary * imaginary  # (B, T, bins)
         cepstra = self._logarithm(power @ mel, valid) @ dct  # (B, T, n_cepstra)
         if spec.c0 != "cepstrum":
-            energy = (power @ self.parseval.to(precision)) if spec.c0 == "energy" else self._raw_energy(frames)  # (B, T)
+            parseval = self.parseval.to(precision)
+            energy = power @ parseval if spec.c0 == "energy" else self._raw_energy(frames)  # (B, T)
             energy = energy.clamp(min=spec.energy_floor).log() * log_unit(spec)
             cepstra = torch.cat([energy[:, :, None], cepstra[:, :, 1:]], dim=2)
         cepstra = self._normalise(cepstra, valid, counts) / self.spread

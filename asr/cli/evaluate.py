@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path  # noqa: TC003  typer reads the annotations when it runs
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer

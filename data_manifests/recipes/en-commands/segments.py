@@ -5,8 +5,8 @@
 
 OUT holds every row of IN and, for each sentence that could be aligned, two sets of rows with an offset that cover it:
 runs of one to three words, and runs of two to six. Words outside the dictionary (CMUdict) leave their sentence uncut.
-Alignment is 50 times faster than real time on one core; rows done so far are kept in OUT.words.jsonl, and an interrupted
-run goes on from there.
+Alignment is about 30 times faster than real time on one core; rows done so far are kept in OUT.words.jsonl, and an
+interrupted run goes on from there.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def main() -> None:
                     replace(row, text=text, offset=round(row.offset + offset, 3), duration=round(duration, 3))
                 )
     write_manifest(arguments.output, written)
-    print(f"{sum(w is not None for w in done)} of {len(rows)} aligned, {len(written)} rows written")  # noqa: T201
+    print(f"{sum(w is not None for w in done)} of {len(rows)} aligned, {len(written)} rows written")
 
 
 if __name__ == "__main__":
