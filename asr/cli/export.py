@@ -13,7 +13,9 @@ def export(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="The bundle to write.")] = Path("model.cepstra"),
     name: Annotated[str | None, typer.Option(help="What the model is called; the file's name without this.")] = None,
-    half: Annotated[bool, typer.Option(help="Keep the weights in float16: half the size, computed in float32.")] = False,
+    half: Annotated[
+        bool, typer.Option(help="Keep the weights in float16: half the size, computed in float32.")
+    ] = False,
 ) -> None:
     """Turn a checkpoint into one file that runs without torch, checked against torch first."""
     from asr.cli.extras import needs
