@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 PAUSE = 0.6  # seconds without a word that end a segment
 LONGEST_SEGMENT = 10.0  # seconds: more than a subtitle should stand
+# CTC says a token when enough of it was heard, and is silent again before it ends. These put right the medians against
+# forced alignment on training speech, in seconds
+LEAD = 0.05
+TRAIL = 0.05
+CONNECTED = 0.25  # words with less silence than this between CTC's tokens touch, half way
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Piece:
             else:
                 words[-1] = Word(words[-1].word + text, words[-1].start, end, confidence)
             start_new = False
-        return cls(tuple(words), _mean_probability(hypothesis.log_probs))
+        return cls(_widened(words, seconds), _mean_probability(hypothesis.log_probs))
 
 
 def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Piece]]) -> Result:
@@ -91,6 +97,18 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
 def _mean_probability(log_probs: Sequence[float]) -> float:
     """Geometric mean, 0 … 1: a runtime's rounding may give log-probabilities a little above 0."""
     return min(1.0, math.exp(sum(log_probs) / max(1, len(log_probs))))
+
+
+def _widened(words: Sequence[Word], seconds: float) -> tuple[Word, ...]:
+    """The words with CTC's lead and trail put right; they stay in order, apart, and within the piece."""
+    starts = [max(0.0, word.start - LEAD) for word in words]
+    ends = [min(seconds, word.end + TRAIL) for word in words]
+    for i, (before, after) in enumerate(itertools.pairwise(words)):
+        if after.start - before.end <= CONNECTED:
+            starts[i + 1] = ends[i] = (before.end + after.start) / 2
+    return tuple(
+        Word(word.word, start, end, word.confidence) for word, start, end in zip(words, starts, ends, strict=True)
+    )
 
 
 def _spans(

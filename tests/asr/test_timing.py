@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from asr.results import Result, Word
 from asr.search import Hypothesis
-from asr.timing import LONGEST_SEGMENT, PAUSE, Piece, assemble
+from asr.timing import LEAD, LONGEST_SEGMENT, PAUSE, TRAIL, Piece, assemble
 from asr.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_words_are_where_ctc_heard_them() -> None:
     piece = _of(_said(tokens), _heard({10: tokens[0], 12: tokens[1], 13: tokens[1], 40: tokens[2], 41: tokens[3]}, 60))
     assert [w.word for w in piece.words] == ["tu", "on"]
     assert [(w.start, w.end) for w in piece.words] == [
-        pytest.approx((0.30, 0.42)), pytest.approx((1.20, 1.26)),
+        pytest.approx((0.30 - LEAD, 0.42 + TRAIL)), pytest.approx((1.20 - LEAD, 1.26 + TRAIL)),
     ]  # fmt: skip
 
 
@@ -71,8 +71,8 @@ def test_a_lone_word_start_begins_the_next_word() -> None:
     tokens = [IDS["▁"], IDS["x"], IDS["▁"], IDS["▁"], IDS["y"], IDS["u"], IDS["▁"]]
     piece = _of(_said(tokens), _heard(dict(zip(range(0, 70, 10), tokens, strict=True)), 80))
     assert [w.word for w in piece.words] == ["x", "yu"]
-    assert piece.words[0].start == pytest.approx(0.30)
-    assert (piece.words[1].start, piece.words[1].end) == pytest.approx((1.20, 1.53))
+    assert piece.words[0].start == pytest.approx(0.30 - LEAD)
+    assert (piece.words[1].start, piece.words[1].end) == pytest.approx((1.20 - LEAD, 1.53 + TRAIL))
 
 
 def test_what_is_unknown_is_left_out() -> None:
