@@ -195,8 +195,9 @@ def _decode_all(names: list[Path], path: Path, index: Path, manifest: Path) -> N
     parts = [file.with_name(f".{file.name}.{os.getpid()}") for file in (path, index)]
     entries: list[tuple[int, int] | tuple[int, int, str]] = []
     start = 0
+    bar = Progress(console=console(), transient=True, disable=not console().is_terminal)
     try:
-        with parts[0].open("wb") as out, recorded_warnings(), Progress(console=console(), transient=True) as progress:
+        with parts[0].open("wb") as out, recorded_warnings(), bar as progress:
             task = progress.add_task(f"decoding {manifest.name}", total=len(names))
             for samples, remark in parallel(_decode, names, workers=None, progress=lambda n: progress.advance(task, n)):
                 out.write(samples.tobytes())

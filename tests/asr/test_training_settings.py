@@ -65,7 +65,9 @@ def test_overrides_win_and_are_typed(tmp_path: Path) -> None:
 
 def test_paths_are_relative_to_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep").mkdir()
-    path = write(tmp_path / "deep", "output: ../out\nstart_from: a.ckpt\ndata: {cache: c, train: [{manifest: t.jsonl}]}\n")
+    path = write(
+        tmp_path / "deep", "output: ../out\nstart_from: a.ckpt\ndata: {cache: c, train: [{manifest: t.jsonl}]}\n"
+    )
     monkeypatch.chdir(tmp_path)
     config = load_config(path, ["data.validation=[{manifest: v.jsonl}]"])
     assert config.output == str(tmp_path / "out")
@@ -154,13 +156,19 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 NESTED = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["data", "train", "manifest", "model", "steps", "d_model", "stages", "x"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["data", "train", "manifest", "model", "steps", "d_model", "stages", "x"]), inner
+        )
+    ),
     max_leaves=6,
 )
 
 
-@given(st.dictionaries(st.sampled_from(["data", "model", "steps", "stages", "preset", "optimiser", "front_end"]), NESTED))
+@given(
+    st.dictionaries(st.sampled_from(["data", "model", "steps", "stages", "preset", "optimiser", "front_end"]), NESTED)
+)
 @settings(derandomize=True, max_examples=80, deadline=None)
 def test_any_tree_is_settings_or_one_clear_error(values: dict[str, Any]) -> None:
     try:
