@@ -46,7 +46,8 @@ def run_lines(run: Run) -> list[str]:
 
 def summary(evaluation: Evaluation, run: Run | None = None, *, confusions: int = 5) -> RenderableType:
     """What rich prints: the run, the table by group, the most frequent confusions."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)  # without upright lines it fits into 80 columns
+    # Without upright lines and double padding it fits into 80 columns
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column(run.by if run else "group", overflow="fold", min_width=12)
     for heading in ("clips", "words", "WER %", "95 %", "sub", "del", "ins", "CER %", "SER %"):
         table.add_column(heading, justify="right", no_wrap=True)
