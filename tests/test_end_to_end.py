@@ -63,7 +63,11 @@ def cut_out() -> Iterator[tuple[bool, str, NDArray[np.float32]]]:
             for i, speed in enumerate(np.linspace(0.8, 1.25, 31)):
                 varied = change_speed(clip, float(speed))
                 padding = rng.integers(0, 3000, 2)
-                yield i % 4 == 2, word, np.pad(varied, padding) + rng.normal(0, 1e-3, len(varied) + sum(padding)).astype("f4")
+                yield (
+                    i % 4 == 2,
+                    word,
+                    np.pad(varied, padding) + rng.normal(0, 1e-3, len(varied) + sum(padding)).astype("f4"),
+                )
 
 
 @pytest.fixture(scope="module")

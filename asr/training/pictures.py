@@ -48,7 +48,7 @@ def curves(metrics: Path, target: Path) -> None:
     for axes in (left, right):
         axes.set(xlabel="step", xlim=(0, last * 1.03))
         axes.set_ylim(0, min(105, axes.get_ylim()[1]) if axes is right else None)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, steps=[1, 2, 5, 10]))
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         if axes.get_legend_handles_labels()[0]:

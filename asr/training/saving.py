@@ -85,6 +85,8 @@ class KeepLast(Checkpoint):
     def _save(self, trainer: L.Trainer, *, due: bool) -> None:
         stop = trainer.strategy.reduce_boolean_decision(self.told is not None, all=False)
         if due or stop:
+            for logger in trainer.loggers:  # what was measured up to here must be there as well
+                logger.save()
             part = self.path.with_name(f".{self.path.name}")
             trainer.save_checkpoint(part, weights_only=False)
             if trainer.is_global_zero:

@@ -1,0 +1,69 @@
+"""docs/training.md: every setting that it names exists, with the default that it states."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from asr.training.config import TrainConfig
+from asr.training.settings import build, load_config
+
+TEXT = (Path(__file__).resolve().parent.parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
+TABLE = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", TEXT, re.MULTILINE)
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+
+
+def value_of(name: str) -> Any:
+    value: Any = TrainConfig()
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def names(value: Any = None) -> set[str]:
+    """All names of settings, without those that they lie in."""
+    value = value or TrainConfig()
+    inner = [getattr(value, field.name) for field in fields(value)]
+    return {field.name for field in fields(value)}.union(*(names(each) for each in inner if is_dataclass(each)))
+
+
+@pytest.mark.parametrize(("name", "default"), TABLE)
+def test_settings_in_the_table_exist_and_have_these_defaults(name: str, default: str) -> None:
+    value_of(name)
+    assert load_config(None, [f"{name}={default}"]) == TrainConfig()  # as somebody would give it
+
+
+def test_the_table_is_there() -> None:
+    assert len(TABLE) > 10
+    assert len(EXAMPLES) == 3
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_are_settings(example: str) -> None:
+    assert build(yaml.safe_load(example)) != TrainConfig()
+
+
+def test_settings_named_in_the_text_exist() -> None:
+    mentioned = re.findall(r"`([a-z_]+(?:\.[a-z_]+)*)(?:=[^`]*)?`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
+    dotted = [
+        name for name in mentioned if "." in name and not name.endswith((".ckpt", ".json", ".csv", ".txt", ".png"))
+    ]
+    assert len(dotted) > 10
+    for name in dotted:
+        if not name.endswith((".yaml", ".py")):
+            value_of(name)
+    assigned = re.findall(r"`([a-z_.]+)=", TEXT) + re.findall(r"`([a-z_]+): ", TEXT)
+    assert {name.rsplit(".", 1)[-1] for name in assigned} - {"name"} <= names()
+
+
+def test_the_override_on_the_command_line_works() -> None:
+    (line,) = re.findall(r"cepstra train my\.yaml (steps=.*)", TEXT)
+    overrides = [a or b for a, b in re.findall(r'"([^"]*)"|(\S+)', line)]
+    config = load_config(None, overrides)
+    assert config.steps == 20000
+    assert [source.repeat for source in config.data.train] == [1.0, 0.5]
