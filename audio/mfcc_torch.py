@@ -57,7 +57,8 @@ class Mfcc(nn.Module):
 
         samples: (B, N) floats, full scale ±1; what lies beyond a length does not matter. lengths: (B,) in samples.
         Returns (B, T, n_cepstra) with T = spec.frames(N), zero beyond each frame length, and the frame lengths (B,).
-        float32, or float64 if the samples are; computed in float64, in training mode in float32.
+        float32, or float64 if the samples are; computed in float64, in training mode in float32 (under autocast: in
+        what that says; Transformer.features switches it off).
         Raises CepstraError for samples in whole numbers.
         """
         if not samples.is_floating_point():
@@ -66,7 +67,7 @@ class Mfcc(nn.Module):
             samples = samples + self.dither * torch.randn_like(samples)
         spec = self.spec
         # In training the last digits are noise among noises, and float32 takes half the time
-        precision = torch.float32 if self.training else torch.float64
+        precision = torch.float32 if self.training and samples.dtype != torch.float64 else torch.float64
         dft, mel, dct = (table.to(precision) for table in (self.dft, self.mel, self.dct))
         frames = self._frames(samples, lengths).to(precision)  # (B, T, frame)
         counts = self._counts(lengths)  # (B,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,12 @@ _CHECKOUT = Path(__file__).resolve().parent.parent
 def _corpus() -> Path:
     """The folder of real recordings, which need not exist."""
     return Path(os.environ.get("CEPSTRA_CORPUS") or _CHECKOUT.parent / "shared" / "corpus")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start, also where they run in the background: there shells ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -172,7 +172,7 @@ def test_top_db_is_the_clips_own() -> None:
 
 @pytest.mark.parametrize("edges", ["zero", "reflect", "mirror"])
 @pytest.mark.parametrize("n", [0, 1, 2, 100, 799, 800, 801, 5000])
-def test_frames_beyond_the_ends(edges: Any, n: int) -> None:  # noqa: ANN401 - one of the spec's names
+def test_frames_beyond_the_ends(edges: Any, n: int) -> None:
     """Frame t is the one around sample t hop (or t hop + hop / 2), of the clip as numpy extends it."""
     spec = MfccSpec(normalisation="none", edges=edges)
     centred = edges != "mirror"
@@ -195,7 +195,7 @@ def test_refuses_what_is_no_sound() -> None:
 
 
 @pytest.mark.parametrize("name", ["povey", "hamming", "hann", "blackman", "rectangular"])
-def test_windows_are_symmetric_unless_periodic(name: Any) -> None:  # noqa: ANN401 - one of the spec's names
+def test_windows_are_symmetric_unless_periodic(name: Any) -> None:
     symmetric = window(MfccSpec(window=name))
     np.testing.assert_allclose(symmetric, symmetric[::-1], atol=1e-12)
     longer = window(MfccSpec(window=name, frame=401))
@@ -307,7 +307,7 @@ def test_defaults_are_those_of_the_trained_models() -> None:
         (["hop"], "settings are list"),
     ],
 )
-def test_refuses_what_does_not_fit(values: Any, message: str) -> None:  # noqa: ANN401 - as JSON may hold it
+def test_refuses_what_does_not_fit(values: Any, message: str) -> None:
     with pytest.raises(CepstraError) as caught:
         MfccSpec.from_dict(values)
     assert message in str(caught.value)

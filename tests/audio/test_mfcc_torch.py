@@ -69,17 +69,25 @@ def test_gpu(spec: MfccSpec) -> None:
     """The same to 1e-4, TF32 and autocast or not."""
     samples = noise(500)
     with torch.autocast("cuda"):
-        features, _ = Mfcc(spec).cuda()(samples[None].cuda(), torch.tensor([500]).cuda())
+        features, _ = Mfcc(spec).eval().cuda()(samples[None].cuda(), torch.tensor([500]).cuda())
     np.testing.assert_allclose(features[0].cpu().numpy(), mfcc(samples.numpy(), spec), atol=1e-4)
 
 
 def test_autocast_costs_no_digits() -> None:
-    module, samples, lengths = Mfcc(MfccSpec()), noise(2, 8000), torch.tensor([8000, 5000])
+    module, samples, lengths = Mfcc(MfccSpec()).eval(), noise(2, 8000), torch.tensor([8000, 5000])
     plain, _ = module(samples, lengths)
     with torch.autocast("cpu", torch.bfloat16):
         cast, _ = module(samples, lengths)
     assert cast.dtype == torch.float32
     assert torch.equal(cast, plain)
+
+
+def test_training_takes_float32_for_speed() -> None:
+    samples, lengths = noise(2, 8000), torch.tensor([8000, 5000])
+    exact, _ = Mfcc(MfccSpec()).eval()(samples, lengths)
+    fast, _ = Mfcc(MfccSpec()).train()(samples, lengths)
+    torch.testing.assert_close(fast, exact, atol=1e-3, rtol=0)
+    assert not torch.equal(fast, exact)
 
 
 @pytest.mark.parametrize(
