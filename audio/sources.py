@@ -214,8 +214,10 @@ def _whole(stream: BinaryIO, start: int, size: int, name: str) -> Window:
 
 
 def _read_stream(stream: BinaryIO, count: int, name: str) -> bytes:
+    # What is there already, if the stream can: waiting for all of it in one go, it wouldn't notice Ctrl-C
+    read = getattr(stream, "read1", stream.read)
     try:
-        data = stream.read(count)
+        data = read(count)
     except (OSError, ValueError) as error:
         raise unusable(name, f"can't be read ({_reason(error)})", "check whatever delivers it") from None
     if data is None:
