@@ -24,7 +24,7 @@ from asr.search import SearchOptions, decode
 from asr.timing import Piece, assemble
 from audio.errors import AudioWarning
 from audio.reading import read_audio
-from audio.speech import pieces
+from audio.speech import phrases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating
 AnySource = TypeVar("AnySource", bound=Source)
 
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
-PIECE_SECONDS = 30.0  # longer sound is cut at pauses
+PIECE_SECONDS = 10.0  # longer sound is cut at its pauses: a model hears best what is as long as what it learnt from
 BATCH_SECONDS = 60.0  # padding included, of what is decoded together
 GROUP_FILES = 8  # so many recordings, or a batch full of sound, are read before any of them is decoded
 SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
@@ -159,7 +159,7 @@ class Recognizer:
         cut = [
             (i, start, clip.samples[start:end])
             for i, clip in enumerate(clips)
-            for start, end in pieces(clip.samples, rate, max_seconds=PIECE_SECONDS)
+            for start, end in _cut(clip.samples, rate)
         ]
         decoded: dict[int, Piece] = {}
         for batch in _batches([len(samples) for _, _, samples in cut], rate):
@@ -209,6 +209,13 @@ def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
         message = f"samples reach {peak:,.0f} times full scale; if that is another scale, divide by it (16-bit: 32768)"
         warnings.warn(message, AudioWarning, stacklevel=2)
     return samples.astype(np.float32, copy=False)
+
+
+def _cut(samples: NDArray[np.float32], rate: int) -> list[tuple[int, int]]:
+    """What is decoded as one: all of a short recording, the phrases of a long one."""
+    if len(samples) <= PIECE_SECONDS * rate:
+        return [(0, len(samples))]
+    return phrases(samples, rate, max_seconds=PIECE_SECONDS) or [(0, 0)]
 
 
 def _batches(lengths: list[int], rate: int) -> list[list[int]]:

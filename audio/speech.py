@@ -9,6 +9,7 @@ import math
 from itertools import pairwise
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from audio.errors import AudioError
@@ -20,6 +21,15 @@ FRAME_SECONDS = 0.01  # energies are taken over this much; cuts fall on the bord
 PAUSE_SECONDS = 0.3  # a pause that separates phrases; shorter silences also stand inside words ("eight two", "stop")
 GAP_SECONDS = 0.05  # the place in the pause, or between two words run together, is found this exactly
 LEVEL_RANGE_DB = 20.0  # frames this far below the loudest count as pauses when the level of speech is measured
+
+# What is quiet between phrases lies below a level between floor and peak of the sound around it. Chosen on words
+# and digits played one after the other, alone and in 10 and 20 dB of noise, by the errors of a small model.
+AROUND_SECONDS = 7  # to either side, whole seconds: a floor may drift, and people speak at different distances
+CONTRAST_DB = (
+    8.0  # sound must stand out by this much from the floor; where nothing does, nothing tells speech from noise
+)
+QUIET_SHARE = 0.35  # of the way from the floor to the peak, in dB
+DEEPEST_DB = 50.0  # below the peak: no room is more silent than that, only a muted microphone
 
 
 def pieces(
@@ -58,6 +68,64 @@ def pieces(
         low, high = max(first, coarse - reach), min(last, coarse + reach)
         cuts.append(low + _quietest(gaps[low : high + 1]))
     return list(pairwise([cut * frame for cut in cuts] + [len(samples)]))
+
+
+def phrases(
+    samples: Array,
+    sample_rate: int,
+    *,
+    max_seconds: float = 10.0,
+    pause_seconds: float = 0.5,
+    margin_seconds: float = 0.3,
+) -> list[tuple[int, int]]:
+    """What lies between the pauses of a long recording: [(start, end), ...] in samples, in order, end exclusive.
+
+    samples: (N,) mono; sample_rate in Hz. A pause is pause_seconds or more of quiet; margin_seconds of it stay with the
+    phrase on either side, the rest belongs to none. A phrase longer than max_seconds is cut further, at its quietest
+    places. Where nothing stands out from the rest, all of it counts as sound. Time is O(N), memory a tenth of the
+    samples. Raises AudioError as pieces does.
+    """
+    frame = max(1, round(sample_rate * FRAME_SECONDS))
+    sounding = _sounding(frame_energies(samples, frame))  # (T,)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], sounding.astype(np.int8), [0]])))
+    starts, ends = edges[::2], edges[1::2]
+    apart = starts[1:] - ends[:-1] >= round(pause_seconds / FRAME_SECONDS)
+    starts, ends = starts[np.append(True, apart)[: len(starts)]], ends[np.append(apart, True)[: len(ends)]]
+    middles, margin = (ends[:-1] + starts[1:]) // 2, round(margin_seconds / FRAME_SECONDS)
+    starts = np.maximum(starts - margin, np.append(0, middles)[: len(starts)])
+    ends = np.minimum(ends + margin, np.append(middles, len(sounding))[: len(ends)])
+    found: list[tuple[int, int]] = []
+    for start, end in zip(starts * frame, ends * frame, strict=True):
+        last = len(samples) if end == len(sounding) * frame else int(end)
+        inside = pieces(samples[start:last], sample_rate, max_seconds=max_seconds)
+        found += [(int(start) + first, int(start) + stop) for first, stop in inside]
+    return found
+
+
+def _sounding(energies: Energies) -> NDArray[np.bool_]:
+    """Which frames stand out from the quiet around them: (T,) -> (T,)."""
+    if not len(energies):
+        return np.zeros(0, bool)
+    levels = 10 * np.log10(np.maximum(_smooth(energies, round(GAP_SECONDS / FRAME_SECONDS))[1:], 1e-9))  # dBFS
+    second = round(1 / FRAME_SECONDS)
+    seconds = np.pad(levels, (0, -len(levels) % second), mode="edge").reshape(-1, second)
+    low, high = np.percentile(seconds, [10, 95], axis=1)  # of each second
+    around = 2 * AROUND_SECONDS + 1
+    peaks = sliding_window_view(np.pad(high, AROUND_SECONDS, mode="edge"), around).max(axis=1)
+    floors = sliding_window_view(np.pad(low, AROUND_SECONDS, mode="edge"), around).min(axis=1)
+    overall = _threshold(floors.min(keepdims=True), peaks.max(keepdims=True))
+    thresholds = _threshold(floors, peaks)
+    # A minute of nothing but noise has no contrast of its own: the recording's loudest and quietest places tell
+    thresholds = np.where(np.isfinite(thresholds), thresholds, overall)
+    sounding: NDArray[np.bool_] = levels >= np.repeat(thresholds, second)[: len(levels)]
+    return sounding
+
+
+def _threshold(floors: Energies, peaks: Energies) -> Energies:
+    """The level in dB from which on something is heard; -inf where nothing stands out."""
+    contrast = np.minimum(peaks - floors, DEEPEST_DB)
+    thresholds: Energies = peaks - contrast + np.maximum(CONTRAST_DB, QUIET_SHARE * contrast)
+    return np.where(contrast >= CONTRAST_DB, thresholds, -np.inf)
 
 
 def frame_energies(samples: Array, frame: int) -> Energies:
