@@ -192,13 +192,14 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=15, help="of each")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-compile", action="store_true", help="eager only")
     parser.add_argument("--steps", type=int, default=60, help="of the run that measures waiting; 0: none")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     console = Console()
     config = build({"preset": arguments.preset})
-    compiler = shutil.which("g++") or shutil.which("clang++")
+    compiler = not arguments.no_compile and (shutil.which("g++") or shutil.which("clang++"))
     variants = []
     for bfloat16 in (False, True):
         for compiled in (False, True) if compiler else (False,):
@@ -227,7 +228,7 @@ def main() -> None:
         figures[each.name] = {"milliseconds": 1000 * median, "x_real_time": sound, "times_torch_nn": ratio}
     console.print(table)
     if not compiler:
-        console.print("nothing compiled: torch.compile needs g++ or clang++")
+        console.print("nothing compiled, as told or for want of g++ and clang++")
     if arguments.steps:
         report = waiting(arguments.preset, arguments.steps)
         figures["run"] = {name: report[name] for name in ("x_real_time", "waiting_for_data")}

@@ -47,30 +47,39 @@ def chirps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def settings_of(chirps: Path) -> Callable[..., dict[str, Any]]:
+    """settings_of(output, steps=2): what YAML would hold of a run of a few seconds, with these changes."""
+
+    def settings(output: Path, **changes: Any) -> dict[str, Any]:
+        return {
+            "output": str(output),
+            "model": {
+                "d_model": 32, "heads": 2, "encoder_layers": 2, "encoder_ff": 64, "decoder_layers": 1, "decoder_ff": 64,
+                "windows": [8],
+            },
+            "vocab_size": 40,
+            "precision": "32-true",
+            "accelerator": "cpu",
+            "steps": 6,
+            "optimiser": {"warmup_steps": 3},
+            "data": {
+                "train": [{"manifest": str(chirps / "train.jsonl")}],
+                "validation": [{"manifest": str(chirps / "dev.jsonl")}],
+                "cache": str(chirps / "cache"),
+                "seconds_per_batch": 8,
+                "workers": 0,
+            },
+            **changes,
+        }  # fmt: skip
+
+    return settings
+
+
 @pytest.fixture
-def chirp_settings(chirps: Path, tmp_path: Path) -> dict[str, Any]:
-    """Settings, as YAML would hold them, of a run of a few seconds."""
-    return {
-        "output": str(tmp_path / "run"),
-        "model": {
-            "d_model": 32, "heads": 2, "encoder_layers": 2, "encoder_ff": 64, "decoder_layers": 1, "decoder_ff": 64,
-            "windows": [8],
-        },
-        "vocab_size": 40,
-        "precision": "32-true",
-        "accelerator": "cpu",
-        "steps": 6,
-        "validate_every": 4,
-        "save_every": 2,
-        "optimiser": {"warmup_steps": 3},
-        "data": {
-            "train": [{"manifest": str(chirps / "train.jsonl")}],
-            "validation": [{"manifest": str(chirps / "dev.jsonl")}],
-            "cache": str(chirps / "cache"),
-            "seconds_per_batch": 8,
-            "workers": 0,
-        },
-    }  # fmt: skip
+def chirp_settings(settings_of: Callable[..., dict[str, Any]], tmp_path: Path) -> dict[str, Any]:
+    """Those of a run in the folder "run"."""
+    return settings_of(tmp_path / "run")
 
 
 @pytest.fixture
@@ -79,3 +88,11 @@ def chirp_config(chirp_settings: dict[str, Any]) -> Callable[..., TrainConfig]:
     from asr.training.settings import build
 
     return lambda **changes: build(chirp_settings | changes)
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take longer than these runs."""
+    from asr.training.callbacks import Pictures
+
+    monkeypatch.setattr(Pictures, "on_validation_end", lambda *_: None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -18,6 +17,9 @@ from asr.model.transformer import Transformer
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import average, read_checkpoint
 from audio.mfcc import MfccSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONFIG = ModelConfig(d_model=16, heads=2, encoder_layers=1, encoder_ff=16, decoder_layers=1, decoder_ff=16)
 

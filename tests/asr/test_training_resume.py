@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,12 +21,13 @@ import yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # Everything that chance has a hand in, and steps of two batches
 CHANCE: dict[str, Any] = {
-    "steps": 10,
-    "validate_every": 4,
-    "save_every": 3,
+    "steps": 24,
+    "validate_every": 8,
+    "save_every": 5,
     "average": 2,
     "optimiser": {"accumulate": 2, "warmup_steps": 3},
     "stages": [{"steps": 2, "max_seconds": 1.2, "augment": False, "spec_augment": False}, {}],
@@ -152,16 +152,18 @@ def test_killed_and_resumed_is_as_if_never_killed(folder: Path) -> None:
         folder,
         {"argv": [*train, "output=whole"]},
         {"argv": train, "kill": ["on_train_batch_start", 1]},  # before the first checkpoint
-        {"argv": train, "kill": ["on_before_optimizer_step", 5]},  # behind the checkpoint of a validation
-        {"argv": train, "kill": ["validation_step", 8]},  # the checkpoint of this step waits for its end
-        {"argv": train, "kill": ["validation_step", 10]},  # after the last step
+        {"argv": train, "kill": ["on_before_optimizer_step", 13]},  # in the middle of a step
+        {"argv": train, "kill": ["validation_step", 16]},  # the checkpoint of this step waits for its end
+        {"argv": train, "kill": ["validation_step", 24]},  # after the last step
         {"argv": train},
     )
     assert whole[0] == 0, whole[1]
     assert [code for code, _ in killed] == [-signal.SIGKILL] * 4, killed
-    assert [f"last.ckpt, step {step}" in told for (_, told), step in zip(killed[2:], (4, 6), strict=True)] == [True] * 2
+    assert [f"last.ckpt, step {step}" in told for (_, told), step in zip(killed[2:], (10, 15), strict=True)] == [
+        True
+    ] * 2
     assert resumed[0] == 0, resumed[1]
-    assert "last.ckpt, step 9" in resumed[1]
+    assert "last.ckpt, step 20" in resumed[1]
 
     left, right = (checkpoint(folder / name / "last.ckpt") for name in ("whole", "run"))
     for part in ("state_dict", "optimizer_states", "lr_schedulers", "global_step", "Data"):
@@ -216,7 +218,7 @@ def test_two_processes_agree_and_stop_together(folder: Path) -> None:
     _, told = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Traceback" not in told
-    assert told.count("40 utterances") == 1  # one voice
+    assert told.count("40 utterances") == told.count("step 3 of 100000: loss ") == 1  # one voice
     step = checkpoint(last)["global_step"]
     assert told.strip().splitlines()[-1].startswith(f"cepstra: stopped at step {step} of 100000;")
     ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
@@ -224,3 +226,10 @@ def test_two_processes_agree_and_stop_together(folder: Path) -> None:
     for name, value in saved.items():
         assert torch.equal(ranks[0][name], ranks[1][name]), name
         assert torch.equal(ranks[0][name], value), name
+    done = subprocess.run(
+        [sys.executable, "each.py", *arguments, "output=short", "steps=2", "validate_every=1", "stages=[{}]"],
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "short" / "report.json").read_text())["averaged_wer"] is not None
+    assert done.stderr.count("best model: ") == 1

@@ -127,7 +127,7 @@ def test_what_is_wrong_is_named(override: str, message: str) -> None:
 
 
 def test_a_setting_below_a_value_is_refused() -> None:
-    with pytest.raises(ConfigError, match="setting steps.more: steps holds no settings of its own"):
+    with pytest.raises(ConfigError, match=r"setting steps\.more: steps holds no settings of its own"):
         load_config(None, ["steps=3", "steps.more=5"])
 
 

@@ -1,0 +1,161 @@
+"""Runs that can't be, or that end early: each says why, and leaves something to go on from."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from asr.errors import CepstraError, ConfigError, ManifestError, TrainingError
+from asr.manifest import Utterance
+from asr.tokenizer import Tokenizer
+from asr.training.checkpoint import read_checkpoint
+from asr.training.config import TrainConfig
+from asr.training.corpus import Packed
+from asr.training.module import Recogniser
+from asr.training.run import _usable, train
+from asr.training.saving import KeepLast, StoppedError
+from audio.augmentation import AugmentationConfig, Augmenter
+
+Settings = dict[str, Any]
+Config = Callable[..., TrainConfig]
+
+
+def test_an_absurd_learning_rate_is_a_clear_stop(chirp_config: Config) -> None:
+    optimiser = {"learning_rate": 1e30, "warmup_steps": 0, "gradient_clip": 0}
+    with pytest.raises(StoppedError, match=r"the loss is .* after step \d+; try a lower optimiser\.learning_rate"):
+        train(chirp_config(optimiser=optimiser))
+
+
+def test_a_loss_that_is_no_number_stops_before_it_spoils_the_weights(
+    chirp_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = Recogniser.losses
+
+    def spoilt(self: Recogniser, batch: Any) -> Any:
+        total, *parts = losses(self, batch)
+        return total * (float("nan") if self.global_step == 3 and self.training else 1), *parts
+
+    monkeypatch.setattr(Recogniser, "losses", spoilt)
+    with pytest.raises(StoppedError, match="the loss is nan and the norm of its gradient nan after step 3"):
+        train(chirp_config(save_every=1))
+    last = read_checkpoint(tmp_path / "run" / "last.ckpt")
+    assert last.steps == 3
+    assert all(torch.isfinite(value).all() for value in last.model.state_dict().values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"data": {"train": []}}, ConfigError, r"setting data\.train: names no manifest"),
+        ({"data": {"validation": []}}, ConfigError, r"setting data\.validation: names no manifest.*manifest split"),
+        ({"data": {"train": "empty"}}, ManifestError, r"empty\.jsonl"),
+        (
+            {"data": {"validation": "train"}},
+            ManifestError,
+            "and 39 other utterances of the validation are in the train",
+        ),
+        ({"data": {"max_seconds": 0.2}}, TrainingError, r"training: no utterance can be used \(40 too long\)"),
+        ({"stages": [{"max_seconds": 0.2}]}, TrainingError, r"setting stages\.0: no utterance of 0\.2 s or less"),
+        ({"devices": 7}, ConfigError, "setting devices: 7 can't share 6 validation utterances"),
+        ({"accelerator": "gpu"}, ConfigError, "setting accelerator or devices: "),
+        ({"vocab_size": 5}, ConfigError, "vocab_size 5 is too small"),
+        ({"start_from": "/nowhere.ckpt"}, ConfigError, r"/nowhere\.ckpt: can't be read"),
+    ],
+)
+def test_what_cannot_be_trained_is_a_clear_error(
+    chirp_config: Config,
+    chirps: Path,
+    changes: Settings,
+    error: type[CepstraError],
+    message: str,
+) -> None:
+    if changes.get("accelerator") == "gpu" and torch.cuda.is_available():
+        pytest.skip("here it can")
+    data = {
+        "train": [{"manifest": str(chirps / "train.jsonl")}],
+        "validation": [{"manifest": str(chirps / "dev.jsonl")}],
+        "cache": str(chirps / "cache"),
+        **changes.get("data", {}),
+    }
+    (chirps / "empty.jsonl").write_text("")
+    for name, value in data.items():
+        if isinstance(value, str) and name != "cache":
+            data[name] = [{"manifest": str(chirps / f"{value}.jsonl")}]
+    with pytest.raises(error, match=message) as caught:
+        train(chirp_config(**{"steps": 1, **changes, "data": data}))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_output_that_cannot_be_written_is_named(chirp_config: Config, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"file/run: can't be written"):
+        train(chirp_config(output=str(tmp_path / "file" / "run")))
+
+
+def test_stopped_at_once_it_says_where_it_goes_on(chirp_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt  # what a second Ctrl-C comes to
+
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    monkeypatch.setattr(Recogniser, "losses", interrupted)
+    with pytest.raises(TrainingError, match=r"stopped at once; the same command goes on from .*last\.ckpt"):
+        train(chirp_config())
+    assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    saver = KeepLast(tmp_path / "last.ckpt", TrainConfig())
+    with saver.listening():
+        signal.raise_signal(signal.SIGTERM)
+        assert "stopping after this step; once more stops at once" in capfd.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_thread_may_train(chirp_config: Config) -> None:
+    with ThreadPoolExecutor(1) as pool:  # which may not touch signals
+        best = pool.submit(train, chirp_config(steps=1)).result()
+    assert best.exists()
+
+
+def test_text_must_fit_however_the_sound_is_varied(chirp_config: Config) -> None:
+    tokenizer = Tokenizer.train(["ab"], 40)
+    config = chirp_config()
+    plain = replace(config, augmentation=AugmentationConfig.off())
+    # "▁ a b …" of 20 tokens: 20 positions of 3 frames take 58 frames at least
+    samples = 400 + 57 * 160
+    for n, kept_plain in ((samples, 2), (samples - 160, 1)):
+        data = Packed(
+            (Utterance(Path("a"), 1, ""),) * 2,
+            ("ab" * 9 + "a", "a"),
+            np.ones(2),
+            (),
+            np.array([(0, 0, n), (0, 0, 9000)]),
+        )
+        assert len(_usable(data, data, tokenizer, Augmenter(plain.augmentation), plain)[0]) == kept_plain
+        training, validation = _usable(data, data, tokenizer, Augmenter(config.augmentation), config)
+        assert len(training) == 1  # played faster, its start cut off, it is too short
+        assert len(validation) == kept_plain
+
+
+def test_too_little_memory_is_told_before_the_first_step(chirp_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def hungry(self: Recogniser, batch: Any) -> Any:
+        assert self.global_step == 0
+        sizes.append(len(batch["samples"]))
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(Recogniser, "losses", hungry)
+    with pytest.raises(TrainingError, match=r"costliest batch, \d+ times [\d.]+ s; lower data\.seconds_per_batch"):
+        train(chirp_config())
+    assert len(sizes) == 1
