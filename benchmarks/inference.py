@@ -53,7 +53,7 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).
 
 def cold_start(bundle: Path, clip: Path, repeats: int) -> tuple[float, float]:
     """Median seconds and largest resident MiB of the whole command `cepstra transcribe`."""
-    command = [Path(sys.executable).with_name("cepstra"), "transcribe", clip, "--model", bundle]
+    command = [str(Path(sys.executable).with_name("cepstra")), "transcribe", str(clip), "--model", str(bundle)]
     times, peaks = [], []
     for _ in range(repeats):
         run = subprocess.run([sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=True)

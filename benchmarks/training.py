@@ -130,7 +130,7 @@ def variant(name: str, module: Recogniser, batch: Tensors, *, bfloat16: bool, co
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         optimiser.step()
 
-    full = f"{name}, {'bfloat16' if bfloat16 else 'float32'}, {'compiled' if compiled else 'eager'}"
+    full = f"{name} {'bfloat16' if bfloat16 else 'float32'} {'compiled' if compiled else 'eager'}"
     return Variant(full, parameters, counter.get_total_flops(), step, [])
 
 
@@ -206,15 +206,16 @@ def main() -> None:
             for torch_layers in (False, True):
                 module = recogniser(config, torch_layers=torch_layers)
                 batch = made_up_batch(arguments.batch, arguments.seconds, arguments.tokens, module.tokenizer.vocab_size)
-                name = "torch.nn layers" if torch_layers else "cepstra"
+                name = "torch.nn" if torch_layers else "cepstra"
                 variants.append(variant(name, module, batch, bfloat16=bfloat16, compiled=compiled))
     race(variants, arguments.repeats)
     table = Table(
         title=f"{arguments.preset}, {arguments.batch} x {arguments.seconds} s, {arguments.threads} threads, "
         f"median of {arguments.repeats} steps"
     )
-    for column in ("", "M parameters", "GFLOP", "ms", "s of sound per s", "GFLOP/s", "times torch.nn"):
-        table.add_column(column, justify="left" if not column else "right")
+    table.add_column(no_wrap=True)
+    for column in ("M weights", "GFLOP", "ms", "x real time", "GFLOP/s", "x torch.nn"):
+        table.add_column(column, justify="right")
     figures = {}
     for i, each in enumerate(variants):
         peer = variants[i | 1]  # of torch.nn's layers, otherwise alike

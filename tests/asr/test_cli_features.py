@@ -43,7 +43,7 @@ def run(*arguments: object, stdin: bytes | None = None) -> Result:
     return result
 
 
-def expected(path: Path, spec: MfccSpec) -> Any:  # noqa: ANN401 - an array
+def expected(path: Path, spec: MfccSpec) -> Any:
     return mfcc(sf.read(path, dtype="float32")[0], spec)
 
 

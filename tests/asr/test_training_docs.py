@@ -13,7 +13,8 @@ import yaml
 from asr.training.config import TrainConfig
 from asr.training.settings import build, load_config
 
-TEXT = (Path(__file__).resolve().parent.parent.parent / "docs" / "training.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parent.parent.parent
+TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 TABLE = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", TEXT, re.MULTILINE)
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 
@@ -46,6 +47,11 @@ def test_the_table_is_there() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_are_settings(example: str) -> None:
     assert build(yaml.safe_load(example)) != TrainConfig()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data_manifests").rglob("*.yaml")), ids=lambda path: path.name)
+def test_recipes_that_ship_are_settings(path: Path) -> None:
+    assert load_config(path).data.train
 
 
 def test_settings_named_in_the_text_exist() -> None:
