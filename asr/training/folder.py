@@ -100,6 +100,8 @@ class Folder:
                 )
             if not zipfile.is_zipfile(self.last):
                 raise ConfigError(f"{self.last}: damaged; begin anew with --restart")
+        else:
+            self.report.unlink(missing_ok=True)  # of a run whose checkpoint somebody took away
         self.path.mkdir(parents=True, exist_ok=True)
         self.settings.write_text(yaml.safe_dump(new, sort_keys=False, allow_unicode=True), encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -56,6 +57,7 @@ def curves(metrics: Path, target: Path) -> None:
     _save(figure, target)
 
 
+@mpl.rc_context({"text.parse_math": False})  # a dollar in a text is a dollar
 @torch.inference_mode()
 def attention(module: Recogniser, samples: NDArray[np.float32], text: str, target: Path) -> None:
     """For one utterance: the cepstra, what CTC hears when, and where the decoder looks for each token."""
@@ -128,6 +130,8 @@ def _ctc_lines(axes: Axes, ctc: NDArray[np.float32], tokens: list[int], names: l
 
 def _save(figure: Figure, target: Path) -> None:
     part = target.with_name(f".{target.name}")
-    figure.savefig(part, dpi=110, format="png")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it
+        figure.savefig(part, dpi=110, format="png")
     plt.close(figure)
     part.replace(target)

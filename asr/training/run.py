@@ -77,8 +77,8 @@ def _fit(module: Recogniser, data: Data, folder: Folder, last: Path | None, *, h
         auto_insert_metric_name=False, enable_version_counter=False, save_weights_only=True,
     )  # fmt: skip
     shown = [Display(config.steps, throughput), Pictures(folder.path)]
+    trainer = _trainer(config, folder, [throughput, *shown, WorstBatchFirst(), keeper, saver], history)
     try:
-        trainer = _trainer(config, folder, [throughput, *shown, WorstBatchFirst(), keeper, saver], history)
         with saver.listening():
             trainer.fit(module, datamodule=data, ckpt_path=last, weights_only=True)
     except StoppedError:
@@ -87,8 +87,6 @@ def _fit(module: Recogniser, data: Data, folder: Folder, last: Path | None, *, h
         raise
     except SystemExit:  # Lightning's answer to KeyboardInterrupt
         raise TrainingError(f"stopped at once; the same command goes on from {folder.last}, if it is there") from None
-    except MisconfigurationException as error:
-        raise ConfigError(f"setting accelerator or devices: {' '.join(str(error).split())}") from None
     finish(trainer, data, folder, keeper, throughput)
 
 
@@ -166,9 +164,9 @@ def _usable(
         training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training"
     )
     validation = usable(validation, tokenizer, config.data, positions, "validation")
-    if len(validation) < config.devices:
-        raise ConfigError(f"setting devices: {config.devices} can't share {len(validation)} validation utterances")
     evenly = np.linspace(0, len(validation) - 1, min(config.data.max_validation, len(validation)))
+    if len(evenly) < config.devices:
+        raise ConfigError(f"setting devices: {config.devices} can't share {len(evenly)} validation utterances")
     return training, validation.take(evenly.astype(np.int64))
 
 
@@ -184,25 +182,28 @@ def _trainer(config: TrainConfig, folder: Folder, callbacks: list[L.Callback], h
     board = TensorBoardLogger(
         folder.path, name="", version="tensorboard", purge_step=history[-1][0] + 1 if history else None
     )
-    return L.Trainer(
-        accelerator="cpu" if on_cpu else config.accelerator,
-        devices=config.devices,
-        strategy="ddp" if config.devices > 1 else "auto",
-        precision=config.precision,
-        max_steps=config.steps,
-        max_epochs=-1,
-        val_check_interval=config.validate_every * config.optimiser.accumulate,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        gradient_clip_val=config.optimiser.gradient_clip,
-        accumulate_grad_batches=config.optimiser.accumulate,
-        use_distributed_sampler=False,
-        log_every_n_steps=10,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        logger=[log, board],
-        callbacks=callbacks,
-    )
+    try:
+        return L.Trainer(
+            accelerator="cpu" if on_cpu else config.accelerator,
+            devices=config.devices,
+            strategy="ddp" if config.devices > 1 else "auto",
+            precision=config.precision,
+            max_steps=config.steps,
+            max_epochs=-1,
+            val_check_interval=config.validate_every * config.optimiser.accumulate,
+            check_val_every_n_epoch=None,
+            num_sanity_val_steps=0,
+            gradient_clip_val=config.optimiser.gradient_clip,
+            accumulate_grad_batches=config.optimiser.accumulate,
+            use_distributed_sampler=False,
+            log_every_n_steps=10,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            logger=[log, board],
+            callbacks=callbacks,
+        )
+    except MisconfigurationException as error:
+        raise ConfigError(f"setting accelerator or devices: {' '.join(str(error).split())}") from None
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] 
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"{override!r} is not key=value, such as steps=2000")
-        _set(values, key.strip(), _parse(text, override))
+        _set(values, key.strip(), _parse(text, override), Path.cwd())
     return build(values)
 
 
@@ -87,7 +87,7 @@ def _parse(text: str, override: str) -> object:
     return value
 
 
-def _set(values: dict[str, Any], key: str, value: object) -> None:
+def _set(values: dict[str, Any], key: str, value: object, folder: Path) -> None:
     *parents, last = key.split(".")
     for parent in parents:
         if values.get(parent) is None:
@@ -95,7 +95,9 @@ def _set(values: dict[str, Any], key: str, value: object) -> None:
         values = values[parent]
         if not isinstance(values, dict):
             raise ConfigError(f"setting {key}: {parent} holds no settings of its own")
-    values[last] = value
+    new = {last: value}
+    _resolve(new, folder)
+    values |= new
 
 
 def _resolve(values: object, folder: Path) -> None:
@@ -106,7 +108,7 @@ def _resolve(values: object, folder: Path) -> None:
     elif isinstance(values, dict):
         for key, value in values.items():
             if key in _PATHS and isinstance(value, str):
-                values[key] = str((folder / value).resolve())
+                values[key] = str((folder / Path(value).expanduser()).resolve())
             else:
                 _resolve(value, folder)
 

@@ -26,6 +26,7 @@ from asr.training.checkpoint import read_checkpoint
 from asr.training.config import TrainConfig
 from asr.training.console import console
 from asr.training.corpus import load
+from asr.training.folder import Folder
 from asr.training.module import Recogniser
 from asr.training.run import measure_spread, train
 from asr.training.settings import build
@@ -140,6 +141,14 @@ def test_a_checkpoint_cut_short_is_refused(finished: TrainConfig, tmp_path: Path
     (tmp_path / "run" / "config.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"last\.ckpt: damaged; begin anew with --restart"):
         train(config)
+
+
+def test_a_report_without_its_checkpoint_is_no_finished_run(finished: TrainConfig, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run")
+    shutil.copytree(finished.output, folder.path)
+    folder.last.unlink()
+    assert folder.begin(replace(finished, steps=99), restart=False) is None
+    assert not folder.report.exists()
 
 
 def test_restart_takes_away_what_a_run_wrote_and_nothing_else(
@@ -261,13 +270,14 @@ def test_the_bar_shows_steps_loss_and_speed(
 
 
 def test_pictures_of_odd_runs(chirp_config: Config, tmp_path: Path) -> None:
-    """No number yet; a text of one token; a text with more tokens than there are colours."""
+    """No number yet; a text of one token, of more than there are colours, of signs that mean something to others."""
     (tmp_path / "metrics.csv").write_text("step,train/ctc,val/wer\n9,,\n9,5.0,\n")
     pictures.curves(tmp_path / "metrics.csv", tmp_path / "curves.png")
     config = chirp_config()
     module = Recogniser(config, Tokenizer.train(["a"], 40)).train()
     sound = np.random.default_rng(0).normal(0, 0.1, 16000).astype(np.float32)
-    for text in ("a", "the quick brown fox jumps over the lazy dog " * 3, ""):
-        pictures.attention(module, sound, text, tmp_path / "deep" / f"{len(text)}.png")
-    assert len(list((tmp_path / "deep").iterdir())) == 3
+    texts = ("a", "the quick brown fox jumps over the lazy dog " * 3, "", "$x^_{ $ \\frac 日本")
+    for i, text in enumerate(texts):
+        pictures.attention(module, sound, text, tmp_path / "deep" / f"{i}.png")
+    assert len(list((tmp_path / "deep").iterdir())) == len(texts)
     assert module.model.training  # as it was

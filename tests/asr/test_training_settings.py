@@ -74,7 +74,9 @@ def test_paths_are_relative_to_where_they_are_written(tmp_path: Path, monkeypatc
     assert config.start_from == str(tmp_path / "deep" / "a.ckpt")
     assert config.data.cache == str(tmp_path / "deep" / "c")
     assert config.data.train[0].manifest == str(tmp_path / "deep" / "t.jsonl")
-    assert config.data.validation[0].manifest == "v.jsonl"  # from the current folder
+    assert config.data.validation[0].manifest == str(tmp_path / "v.jsonl")  # from the current folder
+    monkeypatch.setenv("HOME", "/home/me")
+    assert load_config(None, ["output=~/runs"]).output == "/home/me/runs"
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -114,7 +116,7 @@ def test_presets_are_where_a_model_starts_from(name: str) -> None:
         ("stages=[]", "setting stages is empty"),
         ("stages=[{}, {}]", "only the last one may leave out its steps"),
         ("stages=[{steps: 3}]", "they end after 3 of 10000 steps"),
-        ("data.train=[{manifest: x, repeat: -1}]", "setting repeat of x is -1.0"),
+        ("data.train=[{manifest: /x, repeat: -1}]", "setting repeat of /x is -1.0"),
         ("steps", "'steps' is not key=value, such as steps=2000"),
         ("=5", "'=5' is not key=value"),
         ("steps=[1", "'steps=[1': the value is not YAML"),
