@@ -33,7 +33,7 @@ def evaluate(
     model: Annotated[
         Path | None, typer.Option(help="The bundle to measure; without it, the one that ships with Cepstra.")
     ] = None,
-    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept by the search; 1 is greedy.")] = 1,
+    beam: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept by the search; 1 is greedy.")] = 1,
     report: Annotated[
         Path | None, typer.Option(help="Write a web page with confusions and the worst utterances.")
     ] = None,

@@ -55,7 +55,9 @@ def transcribe(
         typer.Option("--output-dir", "-o", help="Write NAME.txt, NAME.json … of each file into this folder."),
     ] = None,
     manifest: Annotated[Path | None, typer.Option(help="Transcribe the rows of a manifest (JSON lines).")] = None,
-    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept by the search; 1 is greedy, and fastest.")] = 1,
+    beam: Annotated[
+        int, typer.Option(min=1, max=64, help="Hypotheses kept by the search; 1 is greedy, and fastest.")
+    ] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
     channel: Annotated[
         int | None, typer.Option(min=0, help="The channel to take, from 0; without it, all are mixed.")

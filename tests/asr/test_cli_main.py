@@ -195,3 +195,13 @@ def test_bundle_show_of_what_is_none(
         assert err.startswith(f"cepstra: {tmp_path / name}: ")
         assert problem in err
         assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["transcribe", "evaluate"])
+def test_a_beam_that_would_take_for_ever_is_refused(command: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", "from asr.cli import main; main()", command, "--beam", "99999999999999999999", "x"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert "64" in run.stderr
