@@ -6,7 +6,7 @@ A step is what training does with a batch: front end, SpecAugment, forward, loss
 variants (float32 and bfloat16, eager and compiled) take turns within each repeat, so that whatever else the machine
 does falls on all alike; the figures are medians. Floating-point operations are counted by torch (matrix products and
 convolutions, forward and backward). Then a short run of `cepstra train` on made-up sound, with everything that varies
-it, says what share of the time goes by waiting for data.
+it, says what share of the time goes by waiting for data. Compiling takes minutes; --no-compile leaves it out.
 """
 
 from __future__ import annotations

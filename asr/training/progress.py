@@ -24,9 +24,9 @@ class Display(L.Callback):
     def __init__(self, steps: int, throughput: Throughput) -> None:
         self.steps, self.throughput = steps, throughput
         self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(" of "),
+            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(" of "),
             TextColumn("{task.fields[figures]}"), TimeElapsedColumn(), TextColumn("+"), TimeRemainingColumn(),
-            console=console(), transient=True, refresh_per_second=2,
+            console=console(), transient=True, expand=True, refresh_per_second=2,
         )  # fmt: skip
         self.task = self.bar.add_task("step", total=steps, figures="")
         self.losses: list[float] = []  # since the latest validation
