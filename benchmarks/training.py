@@ -211,10 +211,11 @@ def main() -> None:
     race(variants, arguments.repeats)
     table = Table(
         title=f"{arguments.preset}, {arguments.batch} x {arguments.seconds} s, {arguments.threads} threads, "
-        f"median of {arguments.repeats} steps"
+        f"median of {arguments.repeats} steps",
+        caption="x rt: seconds of sound per second; ratio: how many times as fast as torch.nn's",
     )
     table.add_column(no_wrap=True)
-    for column in ("M weights", "GFLOP", "ms", "x real time", "GFLOP/s", "x torch.nn"):
+    for column in ("weights", "GFLOP", "ms", "x rt", "GFLOP/s", "ratio"):
         table.add_column(column, justify="right")
     figures = {}
     for i, each in enumerate(variants):
@@ -223,7 +224,7 @@ def main() -> None:
         ratio = statistics.median(theirs / ours for ours, theirs in zip(each.seconds, peer.seconds, strict=True))
         sound = arguments.batch * arguments.seconds / median
         table.add_row(
-            each.name, f"{each.parameters / 1e6:.2f}", f"{each.flop / 1e9:.1f}", f"{1000 * median:.0f}", f"{sound:.0f}",
+            each.name, f"{each.parameters / 1e6:.2f} M", f"{each.flop / 1e9:.1f}", f"{1000 * median:.0f}", f"{sound:.0f}",
             f"{each.flop / median / 1e9:.1f}", f"{ratio:.2f}",
         )  # fmt: skip
         figures[each.name] = {"milliseconds": 1000 * median, "x_real_time": sound, "times_torch_nn": ratio}
