@@ -224,8 +224,8 @@ def main() -> None:
         ratio = statistics.median(theirs / ours for ours, theirs in zip(each.seconds, peer.seconds, strict=True))
         sound = arguments.batch * arguments.seconds / median
         table.add_row(
-            each.name, f"{each.parameters / 1e6:.2f} M", f"{each.flop / 1e9:.1f}", f"{1000 * median:.0f}", f"{sound:.0f}",
-            f"{each.flop / median / 1e9:.1f}", f"{ratio:.2f}",
+            each.name, f"{each.parameters / 1e6:.2f} M", f"{each.flop / 1e9:.1f}", f"{1000 * median:.0f}",
+            f"{sound:.0f}", f"{each.flop / median / 1e9:.1f}", f"{ratio:.2f}",
         )  # fmt: skip
         figures[each.name] = {"milliseconds": 1000 * median, "x_real_time": sound, "times_torch_nn": ratio}
     console.print(table)
