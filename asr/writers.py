@@ -1,18 +1,16 @@
-"""Results as text, JSON lines, subtitles (SubRip, WebVTT) and Whisper's TSV; files are written whole or not at all."""
+"""Results as text, JSON lines, subtitles (SubRip, WebVTT) and Whisper's TSV."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asr.errors import CepstraError, ConfigError
+from asr.errors import ConfigError
 from asr.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -58,38 +56,6 @@ def to_json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401 (w
     """JSON that any UTF-8 file or terminal takes: readable Unicode, escapes where a file name isn't valid Unicode."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     return text if _encodable(text) == text else json.dumps(value, allow_nan=False, indent=indent)
-
-
-def check_writable(path: Path) -> None:
-    """Raise CepstraError when path plainly can't be written: asked before long work whose answer goes there."""
-    folder = path.parent
-    if path.is_dir():
-        raise CepstraError(f"{path}: is a folder; name a file")
-    if not folder.is_dir():
-        raise CepstraError(f"{path}: there is no folder {folder}; create it first")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise CepstraError(f"{path}: can't be written; check the permissions or choose another place")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write UTF-8 text so that a reader sees the old file or the new one, never half of it.
-
-    Links are followed; what isn't a regular file (a pipe, /dev/stdout) is written straight. Raises CepstraError.
-    """
-    target = path.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8", newline="\n")
-            return
-        try:
-            part.write_text(text, encoding="utf-8", newline="\n")
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CepstraError(f"{path}: can't be written ({reason}); check folder, permissions and space") from error
 
 
 def _text(result: Result) -> str:

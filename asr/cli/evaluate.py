@@ -85,10 +85,9 @@ def evaluate_with(
 
     Returns the exit code: 1 if an utterance couldn't be transcribed. Raises CepstraError where nothing can be measured.
     """
-    from asr.writers import check_writable
+    from asr.cli.outputs import check_outputs
 
-    for path in filter(None, (report, json)):
-        check_writable(path)
+    check_outputs([("--report", report), ("--json", json)], [*manifests, model])
     rows = read_all(manifests, limit)
     run, evaluation = measure(
         recognizer(), rows, model=model, manifests=manifests, by=by, settings=settings, console=err
@@ -173,7 +172,8 @@ def publish(run: Run, evaluation: Evaluation, *, report: Path | None, json: Path
 
     from asr.evaluation.table import summary
     from asr.evaluation.webpage import html_report
-    from asr.writers import to_json, write_atomically
+    from asr.files import write_atomically
+    from asr.writers import to_json
 
     console.print(summary(evaluation, run))
     if json is not None:

@@ -39,12 +39,12 @@ def features(
     import numpy as np
 
     from asr.cli.extras import needs
-    from asr.writers import check_writable
+    from asr.cli.outputs import check_outputs
+    from asr.files import write_atomically
     from audio.mfcc import mfcc
     from audio.plots import features_picture, picture_format
 
-    for path in filter(None, (plot, output)):
-        check_writable(path)
+    check_outputs([("--plot", plot), ("--output", output)], [file, *(spec or [])])
     kind = "" if plot is None else picture_format(plot)
     if kind:
         needs("train", "matplotlib")
@@ -56,11 +56,11 @@ def features(
     if output is not None:
         buffer = io.BytesIO()
         np.save(buffer, cepstra, allow_pickle=False)
-        _write(output, buffer.getvalue())
+        write_atomically(output, buffer.getvalue())
         print(f"Cepstra: {output}")
     if plot is not None:
         title = f"{name}: {len(samples) / front_end.sample_rate:.2f} s"
-        _write(plot, features_picture(samples, front_end, title=title, kind=kind))
+        write_atomically(plot, features_picture(samples, front_end, title=title, kind=kind))
         print(f"Picture: {plot}")
 
 
@@ -147,25 +147,3 @@ def summary(name: str, samples: Array, cepstra: Array, spec: MfccSpec) -> list[s
         f"{cepstra.shape[0]} frames x {cepstra.shape[1]} cepstra: {timing}, normalisation {spec.normalisation}",
         f"range {cepstra.min():.2f} to {cepstra.max():.2f}; standard deviations c0 {spread[0]:.2f}{last}",
     ]
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all. Raises CepstraError."""
-    import os
-
-    from asr.errors import CepstraError
-
-    target = path.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        if target.exists() and not target.is_file():  # a pipe, /dev/stdout: nothing to replace
-            target.write_bytes(data)
-            return
-        try:
-            part.write_bytes(data)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CepstraError(f"{path}: can't be written ({reason}); check folder, permissions and space") from error

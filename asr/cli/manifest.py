@@ -48,7 +48,6 @@ class By(StrEnum):
 Manifests = Annotated[list[Path], typer.Argument(help="Manifests: one JSON object per line.", show_default=False)]
 Language = Annotated[str, typer.Option(help="Language of the texts, for the normaliser.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Threads that open sounds; one per core without it.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 _LIMITS = SoundLimits()
 
@@ -116,16 +115,15 @@ def import_(
     speaker: Annotated[str | None, typer.Option(help="Speaker of the rows that name none.")] = None,
     source: Annotated[str | None, typer.Option(help="Name of the set, written into each row.")] = None,
     skip_faulty: Annotated[bool, typer.Option("--skip-faulty", help="Leave out what can't be a row.")] = False,
-    force: Force = False,
     workers: Workers = None,
 ) -> None:
     """Make a manifest of a corpus in another form. Sounds stay where they are."""
+    from asr.cli.outputs import check_outputs
     from asr.manifest.faults import has_errors
-    from asr.manifest.files import refuse_existing
-    from asr.manifest.importers import ImportOptions, detect, import_corpus
+    from asr.manifest.importers import ImportOptions, detect, import_corpus, is_of_corpus
     from asr.manifest.records import write_manifest
 
-    refuse_existing(output, force=force)
+    check_outputs([("--output", output)], [corpus, *([output] if is_of_corpus(output, corpus) else [])])
     options = ImportOptions(audio_column, text_column, speaker_column, tuple(keep or ()), speaker, source)
     chosen = str(layout) if layout else detect(corpus)
     with _progress(f"importing ({chosen})") as (_, advance):
@@ -158,10 +156,10 @@ def split(
         Path | None, typer.Option(help="Write one manifest, whose rows say their split, instead of one per split.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Rows that already say their split stay there.")] = False,
-    force: Force = False,
 ) -> None:
     """Divide a manifest by speaker: the same each time, and nobody moves when rows are added."""
-    from asr.manifest.files import refuse_existing
+    from asr.cli.outputs import check_outputs
+    from asr.files import make_folder
     from asr.manifest.records import read_manifest, write_manifest
     from asr.manifest.split import divide, parse_shares
 
@@ -178,8 +176,9 @@ def split(
         if one_file
         else [(output_dir or manifest.parent) / f"{manifest.stem}.{name}.jsonl" for name in groups]
     )
-    for output in outputs:
-        refuse_existing(output, force=force)
+    if output_dir is not None:
+        make_folder(output_dir)
+    check_outputs([("--one-file" if one_file else "--output-dir", output) for output in outputs], [manifest])
     for output, group in zip(outputs, [rows] if one_file else groups.values(), strict=True):
         write_manifest(output, group)
     for number, (name, group) in enumerate(groups.items()):
@@ -202,15 +201,13 @@ def stats(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a histogram of lengths (.png, .svg, .pdf).")] = None,
     language: Language = "en",
-    force: Force = False,
 ) -> None:
     """Count hours, rows, speakers and words, by source."""
-    from asr.manifest.files import refuse_existing
+    from asr.cli.outputs import check_outputs
     from asr.manifest.records import iter_manifest
     from asr.manifest.stats import count, plot_lengths
 
-    if plot is not None:
-        refuse_existing(plot, force=force)
+    check_outputs([("--plot", plot)], manifests)
     total, by_source = count((row for path in manifests for row in iter_manifest(path)), language)
     if plot is not None:
         plot_lengths(plot, by_source)

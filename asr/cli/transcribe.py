@@ -84,7 +84,9 @@ def transcribe(
         _check_printable(format_, alone)
     else:
         _check_targets(recordings, [path for path in (manifest, model) if path is not None])
-        _make(output_dir)
+        from asr.files import make_folder
+
+        make_folder(output_dir)
 
     from asr.recognizer import Recognizer
 
@@ -99,7 +101,7 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
     alone: text is printed without a name before it. Ctrl-C ends with typer.Exit(130).
     """
     from asr.errors import CepstraError
-    from asr.writers import write_atomically
+    from asr.files import write_atomically
 
     done = failed = 0
     try:
@@ -198,18 +200,6 @@ def _check_targets(recordings: Collection[Recording], inputs: Iterable[Path]) ->
         else:
             continue
         raise typer.BadParameter(f"{problem}; {remedy}", param_hint="--output-dir")
-
-
-def _make(folder: Path) -> None:
-    from asr.errors import CepstraError
-    from asr.writers import check_writable
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
-        raise CepstraError(f"{folder}: can't be made a folder ({reason}); choose another place") from error
-    check_writable(folder / "transcript")
 
 
 def _raw_format(text: str) -> RawFormat:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.errors import AudioError, ManifestError
+from asr.files import atomic
 from asr.manifest.faults import Fault, FaultyManifestError
-from asr.manifest.files import atomic_text
 from asr.manifest.json_lines import scan_json
 
 if TYPE_CHECKING:
@@ -110,15 +110,14 @@ def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> int:
     path = Path(path)
     folder = path.parent.resolve()
     rows = 0
-    with atomic_text(path) as file:
+    with atomic(path, ManifestError) as file:
         for utterance in utterances:
             rows += 1
             try:
                 line = json.dumps(to_row(utterance, folder), ensure_ascii=False, allow_nan=False)
-                line.encode()
+                file.write(line.encode() + b"\n")
             except (TypeError, ValueError) as error:
                 raise ManifestError(f"{path}, row {rows}: can't be written as JSON: {error}") from error
-            file.write(line + "\n")
     return rows
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asr.errors import ManifestError
-from asr.manifest.files import atomic_path
+from asr.files import atomic
 from asr.text import normalise
+from audio.plots import picture_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -96,6 +97,7 @@ def plot_lengths(path: Path, by_source: Mapping[str, Stats]) -> None:
     except ImportError as error:
         raise ManifestError(f"{path}: pictures need matplotlib: pip install 'cepstra[train]'") from error
 
+    kind = picture_format(path)
     largest = sorted(by_source, key=lambda name: by_source[name].rows, reverse=True)
     groups = {name: by_source[name].durations for name in largest[:MOST_SOURCES]}
     if rest := largest[MOST_SOURCES:]:
@@ -115,11 +117,8 @@ def plot_lengths(path: Path, by_source: Mapping[str, Stats]) -> None:
     axes.set(xlabel="length (s)", ylabel="rows", title=title, xlim=(0, edge))
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    try:
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, dpi=120)
-    except ValueError as error:  # matplotlib's word for a suffix that it doesn't know
-        raise ManifestError(f"{path}: {error}: name a .png, .svg or .pdf") from error
+    with atomic(path, ManifestError) as file:
+        figure.savefig(file, format=kind, dpi=120)
 
 
 def _round_edge(seconds: float) -> float:

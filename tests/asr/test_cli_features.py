@@ -122,8 +122,8 @@ def test_a_warning_goes_to_standard_error(tone: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--plot", "x.gif"], r"^x.gif: no known kind of picture"),
-        (["--plot", "missing/x.png"], r"^missing/x.png: there is no folder missing"),
-        (["-o", "missing/x.npy"], r"^missing/x.npy: there is no folder missing"),
+        (["--plot", "missing/x.png"], r"^--plot missing/x.png: there is no folder missing"),
+        (["-o", "missing/x.npy"], r"^--output missing/x.npy: there is no folder missing"),
         (["-o", "."], r"is a folder"),
         (["--spec", "missing.json"], r"^--spec missing.json: no such file, and no NAME=VALUE"),
         (["--spec", "n_mel=3"], r"unknown setting 'n_mel'; did you mean 'n_mels'"),
@@ -156,7 +156,7 @@ def test_a_failed_write_leaves_the_old_file(tone: Path, tmp_path: Path, monkeypa
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("pathlib.Path.replace", full)
     with pytest.raises(CepstraError, match=r"a\.npy: can't be written \(No space left on device\)"):
         run(tone, "-o", output)
     monkeypatch.undo()

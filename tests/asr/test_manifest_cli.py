@@ -15,7 +15,7 @@ import soundfile
 from typer.testing import CliRunner, Result
 
 from asr.cli.manifest import Layout, manifest_app
-from asr.errors import ManifestError
+from asr.errors import CepstraError
 from asr.manifest import read_manifest
 from asr.manifest.check_settings import CODES
 from asr.manifest.importers import LAYOUTS
@@ -26,7 +26,7 @@ DOCUMENTS = ("data_manifests/README.md", "docs/manifests.md")
 
 def run(*arguments: str | Path) -> Result:
     result = CliRunner().invoke(manifest_app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit | ManifestError):
+    if result.exception is not None and not isinstance(result.exception, SystemExit | CepstraError):
         raise result.exception
     return result
 
@@ -94,26 +94,35 @@ def test_faults_are_listed_and_told_by_the_exit_code(words: Path) -> None:
     assert json.loads(run("check", manifest, "--json", "--no-audio").output)["errors"] == 0
 
 
-def test_nothing_is_overwritten_unless_forced(words: Path, tmp_path: Path) -> None:
+def test_outputs_are_replaced_without_asking(words: Path, tmp_path: Path) -> None:
     manifest = words / "all.jsonl"
+    for _ in range(2):
+        assert run("import", words, "-o", manifest).exit_code == 0
+        assert run("split", manifest, "--output-dir", tmp_path, "--into", "train=0.5,test=0.5").exit_code == 0
+        assert run("split", manifest, "--one-file", tmp_path / "one.jsonl", "--into", "train=1").exit_code == 0
+        assert run("stats", manifest, "--plot", tmp_path / "lengths.png").exit_code == 0
+
+
+def test_what_a_command_reads_is_never_replaced(words: Path, tmp_path: Path) -> None:
+    manifest, clip, table = words / "all.jsonl", words / "yes" / "00000000_nohash_0.wav", tmp_path / "table.csv"
     run("import", words, "-o", manifest)
-    attempts: list[list[str | Path]] = [
-        ["import", words, "-o", manifest],
-        ["split", manifest, "--one-file", manifest, "--into", "train=1"],
-        ["stats", manifest, "--plot", manifest],
+    table.write_text("path,text\nwords/yes/00000000_nohash_0.wav,yes\n")
+    (tmp_path / "link.jsonl").symlink_to(manifest)
+    attempts: list[tuple[list[str | Path], Path]] = [
+        (["import", table, "-o", table], table),
+        (["import", tmp_path, "-o", table], table),
+        (["import", words, "-o", clip], clip),  # a recording
+        (["split", manifest, "--one-file", manifest, "--into", "train=1"], manifest),
+        (["split", tmp_path / "link.jsonl", "--one-file", manifest, "--into", "train=1"], manifest),
+        (["stats", manifest, "--plot", manifest], manifest),
+        (["stats", manifest, "--plot", clip], clip),
     ]
-    for command in attempts:
-        before = manifest.read_bytes()
+    for command, kept in attempts:
+        before = kept.read_bytes()
         result = run(*command)
-        assert "already exists" in str(result.exception)
-        assert manifest.read_bytes() == before
-    assert run("import", words, "-o", manifest, "--force").exit_code == 0
-    run("split", manifest, "--output-dir", tmp_path, "--into", "train=0.5,test=0.5")
-    (tmp_path / "all.train.jsonl").unlink()  # one of two is there: neither is written
-    assert "all.test.jsonl" in str(
-        run("split", manifest, "--output-dir", tmp_path, "--into", "train=0.5,test=0.5").exception
-    )
-    assert not (tmp_path / "all.train.jsonl").exists()
+        assert str(result.exception).startswith(f"{str(command[2]).replace('-o', '--output')} {kept}: ")
+        assert "would be replaced; write to another file" in str(result.exception)
+        assert kept.read_bytes() == before
 
 
 def test_import_writes_nothing_where_rows_are_faulty_unless_told(words: Path, tmp_path: Path) -> None:

@@ -247,9 +247,9 @@ def test_a_manifest_can_be_rewritten_while_it_is_read(tmp_path: Path) -> None:
     assert len(read_manifest(path)) == 2
 
 
-def test_devices_and_folders_are_not_replaced(tmp_path: Path) -> None:
+def test_folders_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    for target in ("/dev/null", tmp_path / "folder", "/proc/none/x.jsonl"):
+    for target in (tmp_path / "folder", tmp_path / "absent" / "x.jsonl", "/proc/none/x.jsonl"):
         with pytest.raises(ManifestError, match=str(target)):
             write_manifest(target, [])
 

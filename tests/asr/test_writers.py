@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.errors import CepstraError, ConfigError
+from asr.errors import ConfigError
 from asr.results import Result, Segment, Word
-from asr.writers import FORMATS, check_writable, render, to_json, write_atomically
+from asr.writers import FORMATS, render, to_json
 
 LIGHTS = Result(
     audio_filepath="tür/lights.wav",
@@ -155,38 +155,3 @@ def test_ffmpeg_reads_the_same_cues(name: str, tmp_path: Path) -> None:
         ("01:02:03,000", "01:02:05,500", "the kitchen"),
         ("01:02:06,000", "01:02:07,000", "black & white"),
     ]
-
-
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
-    write_atomically(path, "one\n")
-    link = tmp_path / "link.json"
-    link.symlink_to(path)
-    write_atomically(link, "zwölf\n")
-    assert path.read_bytes() == "zwölf\n".encode()
-    assert link.is_symlink()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.json", "out.json"]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
-    write_atomically(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "new \udce9")
-    assert path.read_text(encoding="utf-8") == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["out.json"]
-
-
-def test_what_is_no_file_is_written_straight() -> None:
-    write_atomically(Path("/dev/null"), "gone")
-    assert not Path("/dev/null").is_file()
-
-
-def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CepstraError, match=r"there is no folder .*absent; create it first"):
-        check_writable(tmp_path / "absent" / "out.json")
-    with pytest.raises(CepstraError, match="is a folder; name a file"):
-        check_writable(tmp_path)
-    with pytest.raises(CepstraError, match=r"out\.json: can't be written \(No such file or directory\)"):
-        write_atomically(tmp_path / "absent" / "out.json", "x")
-    check_writable(tmp_path / "out.json")

@@ -9,6 +9,7 @@ from asr.errors import ManifestError
 from asr.manifest.faults import Fault
 from asr.manifest.importers.base import Found, ImportOptions, Layout, to_utterances
 from asr.manifest.importers.folders import (
+    METADATA,
     class_roots,
     metadata_files,
     read_audiofolder,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from asr.manifest.records import Utterance
 
-__all__ = ["LAYOUTS", "Found", "ImportOptions", "detect", "import_corpus"]
+__all__ = ["LAYOUTS", "Found", "ImportOptions", "detect", "import_corpus", "is_of_corpus"]
 
 LAYOUTS: dict[str, Layout] = {
     "common-voice": read_common_voice,
@@ -92,6 +93,12 @@ def detect(path: Path) -> str:
     if any(True for base in class_roots(path) for word in word_folders(base) for _ in sounds(word)):
         return "folder-per-word"
     raise ManifestError(f"{path}: looks like no known layout: force one of {', '.join(LAYOUTS)} with --layout")
+
+
+def is_of_corpus(file: Path, corpus: Path) -> bool:
+    """Whether a file is one of a corpus's own: anything in its folder but a manifest that was written there."""
+    inside = corpus.is_dir() and file.resolve().is_relative_to(corpus.resolve())
+    return inside and (file.suffix != ".jsonl" or file.name in METADATA)
 
 
 def _detect_table(path: Path) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SPEAKER = re.compile(r"(?P<speaker>[0-9a-f]{6,})_nohash_\d+")
-_METADATA = ("metadata.csv", "metadata.jsonl", "metadata.tsv")
+METADATA = ("metadata.csv", "metadata.jsonl", "metadata.tsv")
 
 
 def read_folder_per_word(path: Path, options: ImportOptions) -> Iterator[Found | Fault]:
@@ -62,7 +62,7 @@ def read_audiofolder(path: Path, options: ImportOptions) -> Iterator[Found | Fau
 def metadata_files(path: Path) -> list[Path]:
     """The audiofolder metadata in a folder or in the folders of its splits."""
     folders = [path, *split_folders(path)]
-    return [file for folder in folders for name in _METADATA if (file := folder / name).is_file()]
+    return [file for folder in folders for name in METADATA if (file := folder / name).is_file()]
 
 
 def split_folders(path: Path) -> list[Path]:
