@@ -13,10 +13,12 @@ from asr.errors import CepstraError
 from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.training.checkpoint import Trained, read_checkpoint
+from asr.training.weights import write_weights
 from export.graphs import OPSET, decoder_graph, encoder_graph
 from export.halve import halve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from asr.search.backend import Floats
@@ -35,40 +37,74 @@ class Parity:
     encoder: float  # largest difference of a CTC log-probability
     decoder: float  # largest difference of a decoder log-probability
 
+    @property
+    def worst(self) -> float:
+        """The larger of the two; not-a-number where either is."""
+        return float(np.maximum(self.encoder, self.decoder))
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What the comparisons with torch gave."""
+
+    parity: Parity  # of the float32 graphs
+    half: Parity | None = None  # of those written, where their weights were halved
+
 
 def export(
-    checkpoint: Path, output: Path, *, name: str | None = None, half: bool = False, facts: dict[str, Any] | None = None
-) -> Parity:
-    """Write the bundle of a checkpoint, with float16 weights if half.
+    checkpoint: Path,
+    output: Path,
+    *,
+    name: str | None = None,
+    half: bool = False,
+    facts: dict[str, Any] | None = None,
+    stage: Callable[[str], None] = lambda _: None,
+) -> Exported:
+    """Write the bundle of a checkpoint, with float16 weights if half; stage is told what begins.
 
-    Raises CepstraError where the graphs don't say what the model says. They are compared in float32: what halving the
-    weights changes is a matter of error rates, not of parity.
+    Raises CepstraError where the graphs don't say what the model says. That is judged in float32: what halving the
+    weights changes is measured too, but is a matter of error rates.
     """
     trained = read_checkpoint(checkpoint)
-    bundle = to_bundle(trained, name or output.stem, facts or {})
+    bundle = to_bundle(trained, name or output.stem, facts or {}, stage)
+    stage("comparing with torch")
     parity = compare(trained, bundle)
-    worst = max(parity.encoder, parity.decoder)
-    if not worst <= BOUND:
+    if not parity.worst <= BOUND:
         raise CepstraError(
-            f"{checkpoint}: ONNX Runtime differs from torch by {worst:.2g}, more than {BOUND}; not written"
+            f"{checkpoint}: ONNX Runtime differs from torch by {parity.worst:.2g}, more than {BOUND}; not written"
         )
+    halved = None
     if half:
+        stage("halving the weights")
         bundle = replace(bundle, encoder=halve(bundle.encoder), decoder=halve(bundle.decoder), precision="float16")
+        halved = compare(trained, bundle)
     write_bundle(output, bundle)
-    return parity
+    return Exported(parity, halved)
 
 
-def to_bundle(trained: Trained, name: str, facts: dict[str, Any]) -> Bundle:
+def export_weights(checkpoint: Path, output: Path) -> None:
+    """Write the weights of a checkpoint in half precision (.safetensors), to go on from. Raises ConfigError."""
+    trained = read_checkpoint(checkpoint)
+    write_weights(output, trained.model.state_dict(), trained.facts, trained.steps)
+
+
+def to_bundle(
+    trained: Trained, name: str, facts: dict[str, Any], stage: Callable[[str], None] = lambda _: None
+) -> Bundle:
     """The float32 bundle of a trained model."""
+    stage("exporting the encoder")
+    encoder = encoder_graph(trained.model)
+    stage("exporting the decoder")
     return Bundle(
-        encoder_graph(trained.model),
+        encoder,
         decoder_graph(trained.model),
         trained.tokenizer,
         trained.model.spec,
         trained.model.config,
         trained.language,
         name,
-        facts={"training": trained.facts.get("training", {}), "opset": OPSET, **facts},
+        facts={name: trained.facts[name] for name in ("training", "earlier") if name in trained.facts}
+        | {"opset": OPSET, **facts},
     )
 
 

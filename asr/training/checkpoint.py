@@ -1,4 +1,4 @@
-"""Reading checkpoints, as plain data only, and averaging them."""
+"""Reading checkpoints and weights, as plain data only, and averaging checkpoints."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from asr.errors import CepstraError, ConfigError
 from asr.model.config import ModelConfig
 from asr.model.transformer import Transformer
 from asr.tokenizer import Tokenizer
+from asr.training.weights import SUFFIX, read_weights
 from audio.mfcc import MfccSpec
 
 if TYPE_CHECKING:
@@ -30,8 +31,13 @@ class Trained:
 
 
 def read_checkpoint(path: Path) -> Trained:
-    """The trained model. Executes nothing of the file. Raises ConfigError where it is not such a checkpoint."""
-    content = _read(path)
+    """The trained model of a checkpoint, or of weights (.safetensors). Executes nothing of the file.
+
+    Raises ConfigError where it is neither.
+    """
+    if not path.is_file():
+        raise ConfigError(f"{path}: {_instead(path)}")
+    content = read_weights(path) if path.suffix == SUFFIX else _read(path)
     facts = content["cepstra"]
     try:
         tokenizer = Tokenizer.from_json(facts["tokenizer"])
@@ -71,6 +77,19 @@ def average(paths: Sequence[Path], target: Path, **facts: object) -> None:
     part = target.with_name(f".{target.name}.part")
     torch.save(content, part)
     part.replace(target)
+
+
+def _instead(path: Path) -> str:
+    """What is wrong with a path where no checkpoint is, and which one was meant perhaps."""
+    folder, fault = (path, "is a folder") if path.is_dir() else (path.parent, "no such file")
+    if (folder / "best.ckpt").is_file():
+        return f"{fault}; its finished run is {folder / 'best.ckpt'}"
+    if (folder / "last.ckpt").is_file():
+        return (
+            f"{fault}; the run in {folder} isn't finished: go on with its `cepstra train`, or take it as it is from "
+            f"{folder / 'last.ckpt'}"
+        )
+    return f"{fault}; give best.ckpt of a run's folder"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -134,10 +134,23 @@ def test_what_does_not_fit_is_named(tmp_path: Path, change: Any, message: str) -
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.ckpt: can't be read \(No such file"):
+    with pytest.raises(ConfigError, match=r"none\.ckpt: no such file; give best\.ckpt"):
         read_checkpoint(tmp_path / "none.ckpt")
-    with pytest.raises(ConfigError, match="can't be read"):
+    with pytest.raises(ConfigError, match=r": is a folder; give best\.ckpt"):
         read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "there"),
+    [("", "best.ckpt"), ("model.ckpt", "best.ckpt"), ("", "last.ckpt"), ("best.ckpt", "last.ckpt")],
+)
+def test_the_checkpoint_that_was_meant_is_named(tmp_path: Path, given: str, there: str) -> None:
+    """A folder instead of its file, or the best of a run that isn't finished."""
+    (tmp_path / there).write_bytes(b"a checkpoint")
+    with pytest.raises(ConfigError) as caught:
+        read_checkpoint(tmp_path / given)
+    assert str(tmp_path / there) in str(caught.value)
+    assert ("go on with its `cepstra train`" in str(caught.value)) == (there == "last.ckpt")
 
 
 @given(st.data())

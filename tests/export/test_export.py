@@ -178,8 +178,13 @@ def ready_made(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_export_writes_what_the_checkpoint_holds(toy: Toy, tmp_path: Path) -> None:
     trained, bundle = toy
     output = tmp_path / "lights.cepstra"
-    parity = convert.export(_checkpoint(tmp_path / "best.ckpt", trained), output, facts={"licence": "none"})
-    assert max(parity.encoder, parity.decoder) <= BOUND
+    stages: list[str] = []
+    exported = convert.export(
+        _checkpoint(tmp_path / "best.ckpt", trained), output, facts={"licence": "none"}, stage=stages.append
+    )
+    assert exported.parity.worst <= BOUND
+    assert exported.half is None
+    assert stages == ["exporting the encoder", "exporting the decoder", "comparing with torch"]
     expected = {"training": {"steps": 3}, "opset": OPSET, "licence": "none"}
     assert read_bundle(output) == replace(bundle, name="lights", facts=expected)
 
@@ -187,7 +192,7 @@ def test_export_writes_what_the_checkpoint_holds(toy: Toy, tmp_path: Path) -> No
 @pytest.mark.usefixtures("ready_made")
 def test_half_precision_weights_say_nearly_the_same(toy: Toy, tmp_path: Path) -> None:
     trained, bundle = toy
-    convert.export(_checkpoint(tmp_path / "best.ckpt", trained), tmp_path / "half.cepstra", half=True)
+    exported = convert.export(_checkpoint(tmp_path / "best.ckpt", trained), tmp_path / "half.cepstra", half=True)
     half = read_bundle(tmp_path / "half.cepstra")
     assert half.precision == "float16"
     for part in ("encoder", "decoder"):
@@ -197,6 +202,8 @@ def test_half_precision_weights_say_nearly_the_same(toy: Toy, tmp_path: Path) ->
     parity = compare(trained, half)
     assert 1e-5 < parity.encoder < 0.05
     assert 1e-5 < parity.decoder < 0.05
+    assert exported.half == parity  # what is said is of what was written
+    assert exported.parity.worst < 1e-4
 
 
 def test_weights_beyond_half_precision_are_refused_by_name(toy: Toy) -> None:
