@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
-import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from asr.errors import BundleError, CepstraError
+from asr.files import atomic
 from asr.model.config import ModelConfig
 from asr.tokenizer import Tokenizer
 from audio.mfcc import MfccSpec
@@ -65,19 +64,9 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         parts = {_CONFIG: json.dumps(config, indent=1).encode(), **parts}
     except (TypeError, ValueError) as error:
         raise BundleError(f"{path}: the facts can't be written as JSON ({error}); use plain values") from None
-    try:
-        handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, data in parts.items():
-                    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
-            Path(part).chmod(0o644)
-            Path(part).replace(path)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise BundleError(f"{path}: can't be written ({error.strerror}); choose another place") from None
+    with atomic(path, BundleError) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in parts.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
 
 
 def read_bundle(path: str | Path) -> Bundle:

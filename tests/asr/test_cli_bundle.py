@@ -1,0 +1,114 @@
+"""`cepstra bundle`: what is noted in a bundle is shown, and nothing else of it changes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from asr.bundle import read_bundle, write_bundle
+from asr.cli.commands import app
+from asr.errors import CepstraError
+from asr.recognizer import DEFAULT_BUNDLE
+
+if TYPE_CHECKING:
+    from asr.bundle import Bundle
+    from asr.training.checkpoint import Trained
+
+SAMPLES = Path(__file__).parents[2] / "data_manifests" / "samples" / "samples.jsonl"
+
+
+@pytest.fixture
+def path(toy: tuple[Trained, Bundle], tmp_path: Path) -> Path:
+    target = tmp_path / "model.cepstra"
+    write_bundle(target, replace(toy[1], facts={"training": {"steps": 3}}))
+    return target
+
+
+def cepstra(*arguments: object) -> str:
+    """Standard output; what goes wrong is raised."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def figures(path: Path, beam: int, **changes: Any) -> Path:
+    content = {
+        "run": {"by": "source", "settings": {"beam": beam, "threads": 2}},
+        "groups": [{"name": "words", "utterances": 830, "wer": 0.0554, "cer": 0.03, "seconds": 1.0}],
+    }
+    path.write_text(json.dumps(content | changes), encoding="utf-8")
+    return path
+
+
+def test_what_is_noted_is_shown_and_the_graphs_stay(path: Path, tmp_path: Path) -> None:
+    before = read_bundle(path)
+    greedy, beam = figures(tmp_path / "greedy.json", 1), figures(tmp_path / "beam.json", 4)
+    cepstra(
+        "bundle", "describe", path, "--name", "lamp", "--licence", "CC BY 4.0", "--evaluation", greedy,
+        "--evaluation", beam,
+    )  # fmt: skip
+    cepstra("bundle", "describe", path, "--note", "says little")  # what was noted before stays
+    after = read_bundle(path)
+    rates = {"words": {"utterances": 830, "wer": 0.0554, "cer": 0.03}}
+    facts = {"licence": "CC BY 4.0", "note": "says little", "error_rates": {"greedy": rates, "beam 4": rates}}
+    assert after == replace(before, name="lamp", facts={"training": {"steps": 3}, **facts})
+    shown = cepstra("bundle", "show", path).splitlines()
+    assert "name: lamp" in shown
+    assert "licence: CC BY 4.0" in shown
+    assert shown[shown.index("  beam 4:") + 1] == "    words: WER 5.5 %, CER 3.0 %, 830 utterances"
+    assert json.loads(cepstra("bundle", "show", path, "--json"))["error_rates"]["greedy"] == rates
+
+
+def test_another_file_takes_the_notes(path: Path, tmp_path: Path) -> None:
+    before = path.read_bytes()
+    cepstra("bundle", "describe", path, "--licence", "MIT", "-o", tmp_path / "new.cepstra")
+    assert path.read_bytes() == before
+    assert read_bundle(tmp_path / "new.cepstra").facts["licence"] == "MIT"
+
+
+def test_the_figures_that_evaluate_writes_are_taken(path: Path, tmp_path: Path) -> None:
+    written = tmp_path / "figures.json"
+    cepstra("evaluate", SAMPLES, "--model", path, "--json", written, "--limit", 2)
+    cepstra("bundle", "describe", path, "--evaluation", written)
+    (group,) = json.loads(written.read_text())["groups"]
+    rates = read_bundle(path).facts["error_rates"]["greedy"]
+    assert rates == {group["name"]: {"utterances": 2, "wer": group["wer"], "cer": group["cer"]}}
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "not figures"),
+        ("[1]", "not figures"),
+        ("{}", "not figures"),
+        ("[" * 100_000, "not figures"),
+        ('{"run": {"by": "source", "settings": {"beam": 1}}, "groups": [1]}', "not figures"),
+        ('{"run": {"by": "speaker", "settings": {"beam": 1}}, "groups": []}', "people's names stay out"),
+    ],
+)
+def test_other_files_are_refused_and_the_bundle_stays(path: Path, tmp_path: Path, content: str, fault: str) -> None:
+    before, bad = path.read_bytes(), tmp_path / "bad.json"
+    bad.write_text(content)
+    for given in (bad, tmp_path / "none.json"):
+        with pytest.raises(CepstraError, match=fault if given == bad else "can't be read") as caught:
+            cepstra("bundle", "describe", path, "--evaluation", given)
+        assert str(caught.value).startswith(f"{given}: ")
+    assert path.read_bytes() == before
+
+
+def test_nothing_to_note_is_said(path: Path) -> None:
+    with pytest.raises(CepstraError, match="nothing to note: give --name, --licence, --note or --evaluation"):
+        cepstra("bundle", "describe", path)
+
+
+def test_the_bundle_that_ships_tells_licence_and_error_rates() -> None:
+    shown = cepstra("bundle", "show")
+    facts = read_bundle(DEFAULT_BUNDLE).facts
+    assert "licence: " in shown
+    assert {"greedy", "beam 4"} <= facts["error_rates"].keys()
+    assert "words" in facts["error_rates"]["greedy"]
