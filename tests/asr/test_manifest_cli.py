@@ -109,9 +109,9 @@ def test_what_a_command_reads_is_never_replaced(words: Path, tmp_path: Path) -> 
     table.write_text("path,text\nwords/yes/00000000_nohash_0.wav,yes\n")
     (tmp_path / "link.jsonl").symlink_to(manifest)
     attempts: list[tuple[list[str | Path], Path]] = [
-        (["import", table, "-o", table], table),
-        (["import", tmp_path, "-o", table], table),
-        (["import", words, "-o", clip], clip),  # a recording
+        (["import", table, "--output", table], table),
+        (["import", tmp_path, "--output", table], table),
+        (["import", words, "--output", clip], clip),  # a recording
         (["split", manifest, "--one-file", manifest, "--into", "train=1"], manifest),
         (["split", tmp_path / "link.jsonl", "--one-file", manifest, "--into", "train=1"], manifest),
         (["stats", manifest, "--plot", manifest], manifest),
@@ -120,7 +120,7 @@ def test_what_a_command_reads_is_never_replaced(words: Path, tmp_path: Path) -> 
     for command, kept in attempts:
         before = kept.read_bytes()
         result = run(*command)
-        assert str(result.exception).startswith(f"{str(command[2]).replace('-o', '--output')} {kept}: ")
+        assert str(result.exception).startswith(f"{command[2]} {kept}: ")
         assert "would be replaced; write to another file" in str(result.exception)
         assert kept.read_bytes() == before
 
