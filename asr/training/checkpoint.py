@@ -29,6 +29,12 @@ class Trained:
     facts: dict[str, Any]  # the whole "cepstra" part, with how it was trained and measured where known
     steps: int = 0  # optimiser steps that it has seen
 
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """What there is to say about every run behind it, the first one first."""
+        latest = self.facts.get("training")
+        return [*self.facts.get("earlier", []), *([latest] if latest else [])]
+
 
 def read_checkpoint(path: Path) -> Trained:
     """The trained model of a checkpoint, or of weights (.safetensors). Executes nothing of the file.

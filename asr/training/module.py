@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 class Recogniser(L.LightningModule):
     """The Transformer with its loss, its optimiser and its validation by decoding."""
 
-    def __init__(self, config: TrainConfig, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: TrainConfig, tokenizer: Tokenizer, earlier: Sequence[dict[str, Any]] = ()) -> None:
+        """earlier: what there is to say about the runs that this one goes on from."""
         super().__init__()
-        self.config, self.tokenizer = config, tokenizer
+        self.config, self.tokenizer, self.earlier = config, tokenizer, list(earlier)
         self.model = Transformer(config.model, config.front_end, tokenizer.vocab_size)
         self.spec_augment = SpecAugment(config.spec_augment, config.front_end)
         self.loss = torch.zeros(())  # the latest
@@ -141,6 +142,7 @@ class Recogniser(L.LightningModule):
             "front_end": self.config.front_end.to_dict(),
             "tokenizer": self.tokenizer.to_json(),
             "language": self.config.language,
+            **({"earlier": self.earlier} if self.earlier else {}),
         }
 
 
