@@ -18,9 +18,15 @@ def train(
 ) -> None:
     """Train a model. Interrupted and started again, it goes on where it stopped."""
     from asr.cli.extras import needs
+    from asr.cli.messages import complain
 
     needs("train", "torch", "lightning", "yaml", "matplotlib", "pydantic")
     from asr.training.run import train as run
     from asr.training.settings import load_config
+    from asr.training.signals import SignalledError
 
-    run(load_config(config, overrides or []), restart=restart)
+    try:
+        run(load_config(config, overrides or []), restart=restart)
+    except SignalledError as error:
+        complain(str(error))
+        raise typer.Exit(error.exit_code) from None

@@ -10,7 +10,7 @@ from asr.errors import ConfigError
 from asr.model.config import ModelConfig
 from audio.augmentation import AugmentationConfig
 from audio.mfcc import MfccSpec
-from audio.spec_augment import SpecAugmentConfig
+from audio.spec_augment_config import SpecAugmentConfig
 
 
 def _refuse(problem: str, *, unless: bool) -> None:
@@ -38,7 +38,7 @@ class DataConfig:
     validation: tuple[Source, ...] = ()
     noises: tuple[Source, ...] = ()  # recordings without speech; none: noise is generated
     rooms: tuple[Source, ...] = ()  # impulse responses; none: rooms are generated
-    cache: str = "runs/cache"  # folder for the decoded sound, 16-bit at 16 kHz: 115 MB an hour
+    cache: str = "runs/cache"  # beside the settings' file; for the decoded sound, 16-bit at 16 kHz: 115 MB an hour
     min_seconds: float = 0.1
     max_seconds: float = 24.0  # longer utterances are left out, and counted
     seconds_per_batch: float = 48.0  # sound in one batch on one device, padding included
@@ -76,7 +76,7 @@ class OptimiserConfig:
     """AdamW with a linear warm-up and a cosine decay to a hundredth."""
 
     learning_rate: float = 2e-3
-    warmup_steps: int = 500
+    warmup_steps: int = 500  # settings that don't state it get a tenth of the steps, where that is fewer
     weight_decay: float = 0.01  # on matrices only
     betas: tuple[float, float] = (0.9, 0.98)
     gradient_clip: float = 1.0  # largest norm; 0: gradients are left as they are
@@ -110,7 +110,8 @@ class LossConfig:
 class TrainConfig:
     """The whole run."""
 
-    output: str = "runs/cepstra"  # folder for checkpoints, logs, pictures and the report
+    # Folder for checkpoints, logs, pictures and the report; settings in a file NAME.yaml get runs/NAME beside it
+    output: str = "runs/cepstra"
     preset: Literal["tiny", "small", "base"] = "small"
     model: ModelConfig = field(default_factory=ModelConfig)  # starts from the preset; states only what differs
     front_end: MfccSpec = field(default_factory=MfccSpec)  # spread is measured on the training data

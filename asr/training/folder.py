@@ -6,15 +6,19 @@ import csv
 import json
 import shutil
 import zipfile
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
 from asr.errors import ConfigError
+from asr.files import write_atomically
 from asr.training.console import rank
+from asr.training.lock import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from asr.training.config import TrainConfig
@@ -58,18 +62,56 @@ class Folder:
         """What came of it; there once the run is finished."""
         return self.path / "report.json"
 
-    def begin(self, config: TrainConfig, *, restart: bool) -> Path | None:
-        """Write the settings down; returns the checkpoint to go on from, if there is one.
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other trainings out; a folder made for it goes again, unless the run begins.
 
-        restart: take away what an earlier run left, and nothing else. Raises ConfigError where the folder holds a run
-        with other settings, or something that is no run at all.
+        Raises TrainingError where another one is in it, ConfigError where it can't be written.
         """
-        if rank() == 0:
+        if rank():  # the first process holds it for all
+            yield
+            return
+        with ExitStack() as stack:
             try:
-                self._begin(config, restart=restart)
+                stack.enter_context(locked(self.path))
             except OSError as error:
                 raise ConfigError(f"{self.path}: can't be written ({error.strerror}); choose another output") from None
-        return self.last if self.last.exists() else None
+            yield
+
+    def goes_on_from(self, config: TrainConfig, *, restart: bool) -> Path | None:
+        """The checkpoint to go on from, if there is one and restart doesn't throw it away. Changes nothing.
+
+        Raises ConfigError where the folder holds a run with other settings, or something that is no run at all.
+        """
+        old = self._old_settings() if rank() == 0 else {}
+        if restart or not self.last.exists():
+            return None
+        if rank() == 0:
+            changed = ", ".join(_differences(old, _plain(config)))
+            if changed:
+                raise ConfigError(
+                    f"{self.path}: holds a run with other settings ({changed}); choose another output, or --restart"
+                )
+            if not zipfile.is_zipfile(self.last):
+                raise ConfigError(f"{self.last}: damaged; begin anew with --restart")
+        return self.last
+
+    def begin(self, config: TrainConfig, *, restart: bool) -> None:
+        """Write the settings down. restart: take away what an earlier run left, and nothing else.
+
+        Raises ConfigError where that can't be written.
+        """
+        if rank():
+            return
+        try:
+            if restart:
+                self._clear()
+            elif not self.last.exists():
+                self.report.unlink(missing_ok=True)  # of a run whose checkpoint somebody took away
+            text = yaml.safe_dump(_plain(config), sort_keys=False, allow_unicode=True)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: can't be written ({error.strerror}); choose another output") from None
+        write_atomically(self.settings, text, ConfigError)
 
     def history(self, steps: int) -> History:
         """What was measured in the first steps."""
@@ -86,24 +128,6 @@ class Folder:
                 if step < steps:
                     rows.append((step, values))
         return rows
-
-    def _begin(self, config: TrainConfig, *, restart: bool) -> None:
-        new = json.loads(json.dumps(asdict(config)))
-        old = self._old_settings()
-        if restart:
-            self._clear()
-        elif self.last.exists():
-            changed = ", ".join(_differences(old, new))
-            if changed:
-                raise ConfigError(
-                    f"{self.path}: holds a run with other settings ({changed}); choose another output, or --restart"
-                )
-            if not zipfile.is_zipfile(self.last):
-                raise ConfigError(f"{self.last}: damaged; begin anew with --restart")
-        else:
-            self.report.unlink(missing_ok=True)  # of a run whose checkpoint somebody took away
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.settings.write_text(yaml.safe_dump(new, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
     def _old_settings(self) -> dict[str, Any]:
         """Those of the run that is there already. Raises ConfigError for a config.yaml that somebody else wrote."""
@@ -129,6 +153,12 @@ class Folder:
             self.path / "curves.png",
         ):
             file.unlink(missing_ok=True)
+
+
+def _plain(config: TrainConfig) -> dict[str, Any]:
+    """As YAML would give it back."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return plain
 
 
 def _differences(old: object, new: object, name: str = "") -> list[str]:

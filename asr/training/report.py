@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from asr.errors import TrainingError
+from asr.files import write_atomically
 from asr.training.checkpoint import average, read_checkpoint
-from asr.training.console import say
+from asr.training.console import duration, near, say
 from asr.training.module import Recogniser
 
 if TYPE_CHECKING:
@@ -53,10 +55,31 @@ def finish(trainer: L.Trainer, data: Data, folder: Folder, keeper: ModelCheckpoi
     }
     sources = sorted({u.source or "unnamed" for u in data.train_data.utterances})
     average(names, folder.best, training={**report, "sources": sources})
-    text = "".join(f"{name.replace('_', ' ')}: {value}\n" for name, value in report.items())
-    folder.report.with_suffix(".txt").write_text(text, encoding="utf-8")
-    folder.report.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    say(f"{text}best model: {folder.best}; next: cepstra export {folder.best} -o model.cepstra")
+    text = told(report)
+    write_atomically(folder.report.with_suffix(".txt"), text, TrainingError)
+    write_atomically(folder.report, json.dumps(report, indent=2) + "\n", TrainingError)
+    say(f"{text}best model: {near(folder.best)}")
+    say(f"next: cepstra export {shlex.quote(near(folder.best))} -o {shlex.quote(folder.path.name)}.cepstra")
+
+
+def told(report: dict[str, Any]) -> str:
+    """The report for people: a line for each thing there is to know, aligned."""
+    steps = [str(int(name.removeprefix("step-").removesuffix(".ckpt"))) for name in sorted(report["checkpoints"])]
+    wer, single, averaged = (report[name] for name in ("validation_wer", "best_single_wer", "averaged_wer"))
+    if len(steps) > 1:
+        model = f"average of the checkpoints of steps {', '.join(steps)} (the best alone: {single:.1%})"
+    else:
+        model = f"checkpoint of step {steps[0]}" + ("" if averaged is None else f" (averaged: {averaged:.1%})")
+    lines = {
+        "word error rate": f"{wer:.1%} of {report['validation_utterances']} validation utterances",
+        "model": model,
+        "learnt from": f"{report['utterances']} utterances, {duration(3600 * report['hours_of_data'])}",
+        "training": f"{report['steps']} steps in {duration(60 * report['wall_minutes'])}, validations included",
+        "speed": f"{report['x_real_time']:.0f} x real time, {report['waiting_for_data']:.1%} of it waiting for data",
+        "machine": f"{report['machine']}, {report['precision']}",
+    }
+    width = max(map(len, lines)) + 2
+    return "".join(f"{name:<{width}}{value}\n".replace("%", " %") for name, value in lines.items())
 
 
 def _validate_average(trainer: L.Trainer, data: Data, folder: Folder, names: list[Path]) -> float:

@@ -1,102 +1,98 @@
-"""A training run from settings to checkpoint and report; started again, it goes on where it stopped."""
+"""A training run from settings to checkpoint and report; started again, it goes on where it stopped.
+
+Torch is imported once all that can be refused without it has been looked at: that takes a moment, torch ten seconds.
+"""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-import warnings
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lightning as L
 import numpy as np
-import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from asr.errors import ConfigError, ManifestError, TrainingError
-from asr.model.transformer import count_parameters
+from asr.errors import CepstraError, ConfigError, ManifestError
 from asr.tokenizer import Tokenizer
-from asr.training.callbacks import OwnCores, Pictures, Throughput, WorstBatchFirst
-from asr.training.checkpoint import Trained, read_checkpoint
-from asr.training.console import rank, say
+from asr.training.advice import advice
+from asr.training.batches import BatchStream
+from asr.training.console import near, say
 from asr.training.corpus import Packed, load, shared, usable
-from asr.training.data import Data
-from asr.training.folder import Folder, History
-from asr.training.module import Recogniser
-from asr.training.progress import Display
-from asr.training.report import finish
-from asr.training.saving import KeepLast, StoppedError
+from asr.training.folder import Folder
+from asr.training.signals import SignalledError, Signals
 from audio.augmentation import Augmenter
 from audio.mfcc import MfccSpec, mfcc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from asr.training.checkpoint import Trained
     from asr.training.config import TrainConfig
 
 
 def train(config: TrainConfig, *, restart: bool = False) -> Path:
     """Train as configured; returns the checkpoint to export, `best.ckpt` in the output folder.
 
-    A run that was interrupted goes on from its last checkpoint, unless restart. Raises CepstraError.
+    A run that was interrupted goes on from its last checkpoint, unless restart. Raises CepstraError; that is a
+    SignalledError where Ctrl-C or SIGTERM ended it.
     """
-    folder = Folder(Path(config.output))
-    last = folder.begin(config, restart=restart)
+    folder, signals = Folder(Path(config.output)), Signals()
+    with signals.listening():
+        try:
+            with folder.held():
+                return _train(config, folder, signals, restart=restart)
+        except CepstraError:
+            raise
+        except BaseException:  # KeyboardInterrupt, and what libraries make of it
+            if signals.told is None:
+                raise
+            last = near(folder.last) if folder.last.exists() else None
+            how = f"the same command goes on from {last}" if last else "the same command begins anew"
+            raise SignalledError(f"stopped at once; {how}", signals.told) from None
+
+
+def _train(config: TrainConfig, folder: Folder, signals: Signals, *, restart: bool) -> Path:
+    asked = config
+    last = folder.goes_on_from(config, restart=restart)
     if last and folder.report.exists() and folder.best.exists():
-        say(f"{folder.path}: this run is finished, its model is {folder.best}; --restart begins anew")
+        say(f"{folder.path}: this run is finished, its model is {near(folder.best)}; --restart begins anew")
         return folder.best
-    resumed = read_checkpoint(last) if last else None
     training, validation, augmenter = _load(config)
-    tokenizer, config, start = _start(config, training, resumed)
+    tokenizer, config, source = _start(config, training, last)
     training, validation = _usable(training, validation, tokenizer, augmenter, config)
-    L.seed_everything(config.seed, verbose=False)
-    module = Recogniser(config, tokenizer)
-    if start:
-        module.model.load_state_dict(start.model.state_dict())
-    say(
-        f"{len(training)} utterances, {training.seconds().sum() / 3600:.2f} h, vocabulary {tokenizer.vocab_size}; "
-        f"model {config.preset}, {count_parameters(module.model) / 1e6:.2f} M parameters"
-        + (f"; going on from {last}, step {resumed.steps}" if resumed else "")
-    )
+    stream = BatchStream(
+        training, config.data, config.stages, augmenter, accumulate=config.optimiser.accumulate, seed=config.seed,
+        world=config.devices,
+    )  # fmt: skip
+    for line in advice(config, training, tokenizer, stream):
+        say(line)
+
+    from asr.training.data import Data  # noqa: PLC0415
+    from asr.training.fit import fit  # noqa: PLC0415
+
     data = Data(training, validation, tokenizer, augmenter, config)
-    with _quiet():
-        _fit(module, data, folder, last, history=folder.history(resumed.steps) if resumed else [])
+    fit(data, folder, signals, asked=asked, source=source, last=last, restart=restart)
     return folder.best
 
 
-def _fit(module: Recogniser, data: Data, folder: Folder, last: Path | None, *, history: History) -> None:
-    config, throughput = data.config, Throughput()
-    saver = KeepLast(folder.last, config)
-    keeper = ModelCheckpoint(
-        folder.checkpoints, "step-{step:06d}", monitor="val/wer", mode="min", save_top_k=config.average,
-        auto_insert_metric_name=False, enable_version_counter=False, save_weights_only=True,
-    )  # fmt: skip
-    shown = [Display(config.steps, throughput), Pictures(folder.path)]
-    trainer = _trainer(config, folder, [throughput, *shown, WorstBatchFirst(), keeper, saver], history)
-    try:
-        with saver.listening():
-            trainer.fit(module, datamodule=data, ckpt_path=last, weights_only=True)
-    except StoppedError:
-        if rank():
-            sys.exit(0)  # the first process says it
-        raise
-    except SystemExit:  # Lightning's answer to KeyboardInterrupt
-        raise TrainingError(f"stopped at once; the same command goes on from {folder.last}, if it is there") from None
-    finish(trainer, data, folder, keeper, throughput)
+def _check_files(config: TrainConfig) -> None:
+    """Whether the files that the settings name are there, asked before the first of them is worked through.
 
-
-def _load(config: TrainConfig) -> tuple[Packed, Packed, Augmenter]:
+    Raises ConfigError or ManifestError.
+    """
     for name, example in (("train", "train.jsonl"), ("validation", "dev.jsonl")):
         if not getattr(config.data, name):
             raise ConfigError(
                 f"setting data.{name}: names no manifest; write data.{name}=[{{manifest: {example}}}]"
                 + ("" if name == "train" else ", and split one off with `cepstra manifest split`")
             )
+    for name in ("train", "validation", "noises", "rooms"):
+        for source in getattr(config.data, name):
+            if not Path(source.manifest).exists():
+                raise ManifestError(f"setting data.{name}: no such manifest: {source.manifest}; check the path")
+    if config.start_from and not Path(config.start_from).exists():
+        raise ConfigError(f"setting start_from: no such file: {config.start_from}; give best.ckpt of a run's folder")
+
+
+def _load(config: TrainConfig) -> tuple[Packed, Packed, Augmenter]:
+    _check_files(config)
     cache = Path(config.data.cache)
     training = load(config.data.train, cache, config.language, "training")
     validation = load(config.data.validation, cache, config.language, "validation")
@@ -116,21 +112,18 @@ def _load(config: TrainConfig) -> tuple[Packed, Packed, Augmenter]:
     return training, validation, augmenter
 
 
-def _start(
-    config: TrainConfig, training: Packed, resumed: Trained | None
-) -> tuple[Tokenizer, TrainConfig, Trained | None]:
+def _start(config: TrainConfig, training: Packed, last: Path | None) -> tuple[Tokenizer, TrainConfig, Trained | None]:
     """Vocabulary, front end and shape of the model: from the checkpoint gone on or started from, else from the data.
 
-    Returns the model to take the weights of as well, where that is not Lightning's to do.
+    Returns the model of that checkpoint as well.
     """
-    source = resumed or (read_checkpoint(Path(config.start_from)) if config.start_from else None)
-    if source:
+    path = last or (Path(config.start_from) if config.start_from else None)
+    if path:
+        from asr.training.checkpoint import read_checkpoint  # noqa: PLC0415
+
+        source = read_checkpoint(path)
         shape = replace(source.model.config, dropout=config.model.dropout)
-        return (
-            source.tokenizer,
-            replace(config, model=shape, front_end=source.model.spec),
-            None if resumed else source,
-        )
+        return source.tokenizer, replace(config, model=shape, front_end=source.model.spec), source
     tokenizer = Tokenizer.train([t for t in training.texts if t], config.vocab_size)
     spec = config.front_end
     if spec.spread is None:
@@ -168,55 +161,3 @@ def _usable(
     if len(evenly) < config.devices:
         raise ConfigError(f"setting devices: {config.devices} can't share {len(evenly)} validation utterances")
     return training, validation.take(evenly.astype(np.int64))
-
-
-def _trainer(config: TrainConfig, folder: Folder, callbacks: list[L.Callback], history: History) -> L.Trainer:
-    on_cpu = config.accelerator == "cpu" or (config.accelerator == "auto" and not torch.cuda.is_available())
-    if on_cpu and config.devices > 1:  # processes share the cores
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
-        callbacks = [OwnCores(), *callbacks]
-    log = CSVLogger(folder.path, name="", version="", flush_logs_every_n_steps=50)
-    for step, values in history:  # the logger begins with an empty file
-        log.log_metrics(dict(values), step)
-    log.save()
-    board = TensorBoardLogger(
-        folder.path, name="", version="tensorboard", purge_step=history[-1][0] + 1 if history else None
-    )
-    try:
-        return L.Trainer(
-            accelerator="cpu" if on_cpu else config.accelerator,
-            devices=config.devices,
-            strategy="ddp" if config.devices > 1 else "auto",
-            precision=config.precision,
-            max_steps=config.steps,
-            max_epochs=-1,
-            val_check_interval=config.validate_every * config.optimiser.accumulate,
-            check_val_every_n_epoch=None,
-            num_sanity_val_steps=0,
-            gradient_clip_val=config.optimiser.gradient_clip,
-            accumulate_grad_batches=config.optimiser.accumulate,
-            use_distributed_sampler=False,
-            log_every_n_steps=10,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            logger=[log, board],
-            callbacks=callbacks,
-        )
-    except MisconfigurationException as error:
-        raise ConfigError(f"setting accelerator or devices: {' '.join(str(error).split())}") from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's advice, and what it tells about the machine; errors are raised, not logged."""
-    names = ("lightning.pytorch", "lightning.fabric")
-    levels = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning|torch")
-            yield
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)

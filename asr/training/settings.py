@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from asr.errors import CepstraError, ConfigError
 from asr.model.config import PRESETS
-from asr.training.config import TrainConfig
+from asr.training.config import DataConfig, OptimiserConfig, TrainConfig
+from asr.training.refusals import fault, refuse_unknown
 
 _PATHS = ("manifest", "cache", "output", "start_from")  # settings that name files
 
@@ -21,15 +20,20 @@ _PATHS = ("manifest", "cache", "output", "start_from")  # settings that name fil
 def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] = ()) -> TrainConfig:
     """The settings of a run.
 
-    path: a YAML file; paths in it are relative to its own folder. overrides: "optimiser.learning_rate=1e-3",
-    values in YAML; paths in them are relative to the current folder.
-    Raises ConfigError that names the setting and the nearest known one.
+    path: a YAML file; paths in it are relative to its own folder, and so are output (runs/ and the name of the file)
+    and data.cache where it leaves them out. overrides: "optimiser.learning_rate=1e-3", values in YAML; paths in them
+    are relative to the current folder.
+    Raises ConfigError that names the setting, and the one that was meant perhaps.
     """
     values: dict[str, Any] = {}
     if path is not None:
-        values = _read(Path(path))
-        _refuse_unknown(values, f"{path}: ")
-        _resolve(values, Path(path).resolve().parent)
+        path = Path(path)
+        values = _read(path)
+        refuse_unknown(values, f"{path}: ")
+        _default(values, "output", f"runs/{path.stem}")
+        if isinstance(_default(values, "data", {}), dict):
+            _default(values["data"], "cache", DataConfig.cache)
+        _resolve(values, path.resolve().parent)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
@@ -40,17 +44,19 @@ def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] 
 
 def build(values: dict[str, Any]) -> TrainConfig:
     """A tree of settings out of nested dictionaries, on top of the preset. Raises ConfigError."""
-    _refuse_unknown(values)
+    refuse_unknown(values)
     values = {key: value for key, value in values.items() if value is not None}  # a heading with nothing below it
     name, model = values.get("preset", TrainConfig.preset), values.get("model", {})
     if isinstance(name, str) and name in PRESETS and isinstance(model, dict):
         values["model"] = PRESETS[name].to_dict() | model
+    steps, optimiser = values.get("steps", TrainConfig.steps), values.get("optimiser", {})
+    if isinstance(steps, int) and isinstance(optimiser, dict):
+        fewer = min(OptimiserConfig.warmup_steps, max(0, steps // 10))
+        values["optimiser"] = {"warmup_steps": fewer} | {k: v for k, v in optimiser.items() if v is not None}
     try:
         return _adapter().validate_python(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"setting {where}: {first['msg']} (got {first['input']!r})") from None
+        raise ConfigError(fault(error.errors()[0])) from None
     except CepstraError as error:
         raise ConfigError(str(error)) from None
 
@@ -113,15 +119,8 @@ def _resolve(values: object, folder: Path) -> None:
                 _resolve(value, folder)
 
 
-def _refuse_unknown(values: dict[str, Any], where: str = "", kind: type = TrainConfig, prefix: str = "") -> None:
-    """Walk the values beside the dataclasses: a misspelt key must not be silently without effect."""
-    hints = get_type_hints(kind)
-    known = [field.name for field in fields(kind)]
-    for key, value in values.items():
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0)
-            raise ConfigError(f"{where}unknown setting {prefix}{key}; did you mean {prefix}{near[0]}?")
-        inner = next((t for t in (hints[key], *get_args(hints[key])) if is_dataclass(t)), None)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(inner, type) and isinstance(item, dict):
-                _refuse_unknown(item, where, inner, f"{prefix}{key}.")
+def _default(values: dict[str, Any], key: str, value: object) -> object:
+    """What is said of a key; `value`, put there, where nothing is."""
+    if values.get(key) is None:
+        values[key] = value
+    return values[key]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asr.errors import CepstraError, ConfigError
 from asr.model.config import PRESETS
-from asr.training.config import Stage, TrainConfig
+from asr.training.config import DataConfig, Stage, TrainConfig
 from asr.training.settings import build, load_config
 
 if TYPE_CHECKING:
@@ -26,8 +26,12 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_nothing_said_is_the_defaults(tmp_path: Path) -> None:
-    assert load_config(None) == TrainConfig() == load_config(write(tmp_path, "# nothing\n"))
-    assert load_config(write(tmp_path, "data:\noptimiser:\n")) == TrainConfig()  # headings with nothing below
+    assert load_config(None) == TrainConfig()
+    expected = TrainConfig(
+        output=str(tmp_path / "runs" / "settings"), data=DataConfig(cache=str(tmp_path / "runs" / "cache"))
+    )
+    assert load_config(write(tmp_path, "# nothing\n")) == expected
+    assert load_config(write(tmp_path, "data:\noptimiser:\noutput:\n")) == expected  # headings with nothing below
 
 
 def test_a_file_states_only_differences(tmp_path: Path) -> None:
@@ -75,8 +79,30 @@ def test_paths_are_relative_to_where_they_are_written(tmp_path: Path, monkeypatc
     assert config.data.cache == str(tmp_path / "deep" / "c")
     assert config.data.train[0].manifest == str(tmp_path / "deep" / "t.jsonl")
     assert config.data.validation[0].manifest == str(tmp_path / "v.jsonl")  # from the current folder
+    # What a file leaves out is beside it all the same, named after it, whatever the current folder
+    config = load_config(write(tmp_path / "deep", "steps: 3\n"))
+    assert config.output == str(tmp_path / "deep" / "runs" / "settings")
+    assert config.data.cache == str(tmp_path / "deep" / "runs" / "cache")
+    assert load_config(tmp_path / "deep" / "settings.yaml", ["output=x"]).output == str(tmp_path / "x")
     monkeypatch.setenv("HOME", "/home/me")
     assert load_config(None, ["output=~/runs"]).output == "/home/me/runs"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, 500),
+        ({"steps": 5000}, 500),
+        ({"steps": 4999}, 499),
+        ({"steps": 400, "optimiser": {"learning_rate": 1e-3}}, 40),
+        ({"steps": 400, "optimiser": {"warmup_steps": None}}, 40),  # a heading with nothing below
+        ({"steps": 3}, 0),
+        ({"steps": 400, "optimiser": {"warmup_steps": 500}}, 500),  # stated, it is as it is stated
+        ({"steps": 400, "optimiser": {"warmup_steps": 0}}, 0),
+    ],
+)
+def test_a_warm_up_not_stated_is_a_tenth_of_the_steps_at_most(values: dict[str, Any], expected: int) -> None:
+    assert build(values).optimiser.warmup_steps == expected
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -95,15 +121,34 @@ def test_presets_are_where_a_model_starts_from(name: str) -> None:
         ("optimiser.learning_rat=1", "unknown setting optimiser.learning_rat; did you mean optimiser.learning_rate?"),
         ("data.train=[{manifets: x}]", "unknown setting data.train.manifets; did you mean data.train.manifest?"),
         ("stages=[{step: 3}]", "unknown setting stages.step; did you mean stages.steps?"),
-        ("steps=many", "setting steps: Input should be a valid integer"),
-        ("steps=1.5", "setting steps: Input should be a valid integer"),
-        ("steps=.nan", "setting steps: "),
-        ("model=5", "setting model: "),
-        ("preset=[small]", "setting preset: Input should be 'tiny', 'small' or 'base'"),
-        ("preset=huge", "setting preset: Input should be 'tiny', 'small' or 'base' (got 'huge')"),
-        ("accelerator=tpu", "setting accelerator: "),
-        ("data.train={manifest: x}", "setting data.train: "),
-        ("data.train=[{repeat: 1}]", "setting data.train.0.manifest: "),
+        ("learning_rate=1", "unknown setting learning_rate; did you mean optimiser.learning_rate?"),
+        ("data.learning_rate=1", "unknown setting data.learning_rate; did you mean optimiser.learning_rate?"),
+        ("dropout=0", "unknown setting dropout; did you mean model.dropout?"),  # though output is near
+        ("dropuot=0", "unknown setting dropuot; did you mean model.dropout?"),
+        ("max_seconds=3", "unknown setting max_seconds; did you mean data.max_seconds or stages=[{max_seconds: …}]?"),
+        (
+            "manifest=a.jsonl",
+            "did you mean data.train=[{manifest: …}], data.validation=[{manifest: …}], data.noises=[{manifest: …}]",
+        ),
+        ("epochs=4", "unknown setting epochs; there are output, preset, model, front_end, vocab_size, language, data,"),
+        ("loss.qqq=4", "unknown setting loss.qqq; there are loss.ctc_weight, loss.label_smoothing"),
+        ("steps=many", "setting steps: 'many' is not a whole number"),
+        ("steps=1.5", "setting steps: 1.5 is not a whole number"),
+        ("steps=.nan", "setting steps: nan is not a finite number"),
+        ("steps=[1]", "setting steps: [1] is not a whole number"),
+        ("optimiser.learning_rate=fast", "setting optimiser.learning_rate: 'fast' is not a number"),
+        ("stages=[{augment: maybe}]", "setting stages.0.augment: 'maybe' is neither true nor false"),
+        ("output=3", "setting output: 3 is not text; put it in quotes"),
+        ("optimiser.betas=[1]", "setting optimiser.betas.1: is missing; state it"),
+        ("optimiser.betas=[0, 0, 0]", "setting optimiser.betas: [0, 0, 0] has 3 values and not 2"),
+        ("model=5", "setting model: 5 is no settings with names; write key: value"),
+        ("preset=[small]", "setting preset: ['small'] is none of 'tiny', 'small', 'base'"),
+        ("preset=huge", "setting preset: 'huge' is none of 'tiny', 'small', 'base'"),
+        ("accelerator=tpu", "setting accelerator: 'tpu' is none of 'auto', 'cpu', 'gpu', 'cuda', 'mps'"),
+        ("data.train=[3]", "setting data.train.0: 3 is no settings with names; write key: value"),
+        ("data.train={manifest: x}", "x'} is not a list; write it in brackets, as in [a, b]"),
+        ("data.train=[{repeat: 1}]", "setting data.train.0.manifest: is missing; state it"),
+        (f"steps={'x' * 99}", f"setting steps: '{'x' * 58}… is not a whole number"),
         ("model.d_model=33", "model: d_model=33"),
         ("front_end.sample_rate=32000", "front_end.sample_rate is 32000; sound is read at 16000"),
         ("augmentation.gain_db=[3, 1]", "augmentation: gain_db"),

@@ -16,12 +16,15 @@ import torch
 from asr.errors import CepstraError, ConfigError, ManifestError, TrainingError
 from asr.manifest import Utterance
 from asr.tokenizer import Tokenizer
+from asr.training import run
+from asr.training.callbacks import Pictures
 from asr.training.checkpoint import read_checkpoint
 from asr.training.config import TrainConfig
 from asr.training.corpus import Packed
 from asr.training.module import Recogniser
 from asr.training.run import _usable, train
-from asr.training.saving import KeepLast, StoppedError
+from asr.training.saving import StoppedError
+from asr.training.signals import SignalledError, Signals
 from audio.augmentation import AugmentationConfig, Augmenter
 
 Settings = dict[str, Any]
@@ -67,7 +70,8 @@ def test_a_loss_that_is_no_number_stops_before_it_spoils_the_weights(
         ({"devices": 7}, ConfigError, "setting devices: 7 can't share 6 validation utterances"),
         ({"accelerator": "gpu"}, ConfigError, "setting accelerator or devices: "),
         ({"vocab_size": 5}, ConfigError, "vocab_size 5 is too small"),
-        ({"start_from": "/nowhere.ckpt"}, ConfigError, r"/nowhere\.ckpt: can't be read"),
+        ({"start_from": "/nowhere.ckpt"}, ConfigError, r"setting start_from: no such file: /nowhere\.ckpt"),
+        ({"data": {"noises": "none"}}, ManifestError, r"setting data\.noises: no such manifest: .*none\.jsonl"),
     ],
 )
 def test_what_cannot_be_trained_is_a_clear_error(
@@ -89,9 +93,17 @@ def test_what_cannot_be_trained_is_a_clear_error(
     for name, value in data.items():
         if isinstance(value, str) and name != "cache":
             data[name] = [{"manifest": str(chirps / f"{value}.jsonl")}]
+    config = chirp_config(**{"steps": 1, **changes, "data": data})
     with pytest.raises(error, match=message) as caught:
-        train(chirp_config(**{"steps": 1, **changes, "data": data}))
+        train(config)
     assert "\n" not in str(caught.value)
+    output = Path(config.output)
+    assert not output.exists()  # nothing is left of a run that can't begin
+    (output / "deep").mkdir(parents=True)
+    (output / "deep" / "mine.txt").write_text("keep me")
+    with pytest.raises(error, match=message):
+        train(replace(config, output=str(output / "deep")), restart=True)
+    assert [path.relative_to(output) for path in output.rglob("*")] == [Path("deep"), Path("deep/mine.txt")]
 
 
 def test_an_output_that_cannot_be_written_is_named(chirp_config: Config, tmp_path: Path) -> None:
@@ -100,24 +112,76 @@ def test_an_output_that_cannot_be_written_is_named(chirp_config: Config, tmp_pat
         train(chirp_config(output=str(tmp_path / "file" / "run")))
 
 
-def test_stopped_at_once_it_says_where_it_goes_on(chirp_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt  # what a second Ctrl-C comes to
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_at_once_it_says_where_it_goes_on(
+    chirp_config: Config, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    def told_twice(*_: Any) -> Any:
+        signal.raise_signal(number)
+        signal.raise_signal(signal.SIGINT)
 
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    monkeypatch.setattr(Recogniser, "losses", interrupted)
-    with pytest.raises(TrainingError, match=r"stopped at once; the same command goes on from .*last\.ckpt"):
-        train(chirp_config())
+    with monkeypatch.context() as patch:
+        patch.setattr(Recogniser, "losses", told_twice)
+        with pytest.raises(SignalledError, match="stopped at once; the same command begins anew") as caught:
+            train(chirp_config())
+    assert caught.value.exit_code == code  # of the first
+    monkeypatch.setattr(Pictures, "on_validation_end", lambda *_: told_twice())  # there is a checkpoint by then
+    with pytest.raises(SignalledError, match=r"stopped at once; the same command goes on from .*last\.ckpt"):
+        train(chirp_config(validate_every=3, save_every=1))
     assert handlers == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 
-def test_a_second_signal_does_not_wait(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    saver = KeepLast(tmp_path / "last.ckpt", TrainConfig())
-    with saver.listening():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_before_the_first_step_one_signal_is_enough(
+    chirp_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(run, "load", lambda *_: signal.raise_signal(number))
+    with pytest.raises(SignalledError, match="stopped at once; the same command begins anew") as caught:
+        train(chirp_config())
+    assert caught.value.exit_code == 128 + number
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_is_told_though_a_signal_came(chirp_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told_and_failed(*_: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        raise TrainingError("the real fault")
+
+    monkeypatch.setattr(Recogniser, "training_step", told_and_failed)
+    with pytest.raises(TrainingError, match="the real fault"):
+        train(chirp_config())
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_told_in_the_last_step_it_stops_and_can_be_finished(chirp_config: Config, tmp_path: Path) -> None:
+    class Told(Signals):
+        def listen(self) -> None:
+            """As if the signal had come just before the first step."""
+            self.told = signal.SIGTERM
+
+    config = chirp_config(steps=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "Signals", Told)
+        with pytest.raises(
+            SignalledError, match="stopped at step 1 of 1; the same command goes on from there"
+        ) as caught:
+            train(config)
+    assert caught.value.exit_code == 143
+    assert not (tmp_path / "run" / "best.ckpt").exists()
+    assert train(config) == tmp_path / "run" / "best.ckpt"
+    assert read_checkpoint(tmp_path / "run" / "best.ckpt").facts["training"]["steps"] == 1
+
+
+def test_a_second_signal_does_not_wait(capfd: pytest.CaptureFixture[str]) -> None:
+    signals = Signals()
+    with signals.listening():
+        signals.patient = True
         signal.raise_signal(signal.SIGTERM)
         assert "stopping after this step; once more stops at once" in capfd.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+    assert signals.told == signal.SIGTERM
 
 
 @pytest.mark.usefixtures("without_pictures")

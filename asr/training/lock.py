@@ -1,0 +1,80 @@
+"""One training at a time in a folder: a lock that the system takes back when the process ends, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+from asr.errors import TrainingError
+from asr.training.console import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: BinaryIO) -> None:
+        file.seek(2**30)  # elsewhere than what is written: there nobody else may read what is locked
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: BinaryIO) -> None:
+        # Not flock: that one would outlive a killed process in its data loaders
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder, which is made for it; what was made goes again where nothing else has been put into it.
+
+    Raises TrainingError where another process holds it, OSError where the folder can't be written. Where the file
+    system knows no locks that is said, and nothing held.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / ".lock"
+    try:
+        file = _open(path)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows removes no open file; an old one does no harm
+                path.unlink()
+            file.close()
+    finally:
+        for each in made:
+            with suppress(OSError):  # not empty: a run has begun in it
+                each.rmdir()
+
+
+def _open(path: Path) -> BinaryIO:
+    """The locked file. Raises TrainingError where it is somebody else's."""
+    while True:
+        file = path.open("a+b")
+        try:
+            _lock(file)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                say(f"{path.parent}: can't be locked ({error.strerror}); see that no second training writes into it")
+                return file
+            file.seek(0)
+            holder = file.read(20).decode("ascii", "replace").strip()
+            file.close()
+            raise TrainingError(
+                f"{path.parent}: another training is writing into it{f' (process {holder})' if holder else ''}; wait "
+                "for its end, stop it, or choose another output"
+            ) from None
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                file.truncate(0)
+                file.write(f"{os.getpid()}\n".encode())
+                file.flush()
+                return file
+        file.close()  # whoever held it has removed it meanwhile: it would keep nobody out
