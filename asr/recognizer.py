@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import stat
 import warnings
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -38,9 +39,20 @@ AnySource = TypeVar("AnySource", bound=Source)
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
 PIECE_SECONDS = 10.0  # longer sound is cut at its pauses: a model hears best what is as long as what it learnt from
 BATCH_SECONDS = 60.0  # padding included, of what is decoded together
-GROUP_FILES = 8  # so many recordings, or a batch full of sound, are read before any of them is decoded
+GROUP_FILES = 8  # so many short recordings, or a batch full of sound, are read before any of them is decoded
+QUICK_BYTES = 1 << 21  # a file of more than that may take a second to read
+WINDOW_SECONDS = 240.0  # of a long recording: pieces are put into batches, by length, within such a stretch of it
 SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
 LOUD = 16.0  # times full scale: samples on another scale, most likely
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of a long recording, with what was heard of it until then."""
+
+    def __init__(self, result: Result) -> None:
+        """result: its duration is that of the sound that was transcribed."""
+        super().__init__()
+        self.result = result
 
 
 @dataclass(frozen=True)
@@ -95,27 +107,46 @@ class Recognizer:
         given: of a manifest's row, from its offset. Raises AudioError where one can't be read.
         """
         results: list[Result] = []
-        for answer in self.transcribe_each(source if isinstance(source, list) else [source]):
-            if isinstance(answer, CepstraError):
-                raise answer
-            results.append(answer)
+        for group in self._groups(source if isinstance(source, list) else [source], GROUP_FILES):
+            for answer in self._answer(group):
+                if isinstance(answer, CepstraError):
+                    raise answer
+                results.append(answer)
         return results if isinstance(source, list) else results[0]
 
     def transcribe_each(self, sources: Iterable[Source]) -> Iterator[Result | CepstraError]:
         """Answers in order as they come; one that can't be read gives its error, and the rest goes on.
 
-        A few recordings are read ahead of what is answered, a long one never more than once.
+        The first is there before the second is read. Later on a few short recordings are read ahead of what is
+        answered, to be decoded together; nothing waits for a long one, or a pipe, that comes after it. Ctrl-C in the
+        middle of a long one raises Interrupted, a KeyboardInterrupt.
+        """
+        return (answer for group in self._groups(sources, 1) for answer in self._answer(group))
+
+    def _groups(self, sources: Iterable[Source], room: int) -> Iterator[list[_Clip | CepstraError]]:
+        """What is decoded together: one batch, so that no answer waits for another one, or one long recording.
+
+        room: recordings in the first group; later ones have twice as many, up to GROUP_FILES.
         """
         group: list[_Clip | CepstraError] = []
-        samples = 0
+        longest = 0
+        rate = self.bundle.front_end.sample_rate
         for source in sources:
+            if group and not _is_quick(source):
+                yield group
+                group, longest = [], 0
             clip = self._read(source)
+            samples = len(clip.samples) if isinstance(clip, _Clip) else 0
+            if group and (len(group) + 1) * max(longest, samples) > BATCH_SECONDS * rate:
+                yield group
+                group, longest = [], 0
             group.append(clip)
-            samples += len(clip.samples) if isinstance(clip, _Clip) else 0
-            if len(group) == GROUP_FILES or samples >= BATCH_SECONDS * self.bundle.front_end.sample_rate:
-                yield from self._answer(group)
-                group, samples = [], 0
-        yield from self._answer(group)
+            longest = max(longest, samples)
+            if len(group) >= room or samples > PIECE_SECONDS * rate:
+                yield group
+                group, longest, room = [], 0, min(2 * room, GROUP_FILES)
+        if group:
+            yield group
 
     def _answer(self, group: list[_Clip | CepstraError]) -> list[Result | CepstraError]:
         clips = [clip for clip in group if isinstance(clip, _Clip)]
@@ -161,9 +192,19 @@ class Recognizer:
             for i, clip in enumerate(clips)
             for start, end in _cut(clip.samples, rate)
         ]
-        decoded: dict[int, Piece] = {}
-        for batch in _batches([len(samples) for _, _, samples in cut], rate):
-            decoded |= zip(batch, self._decode([cut[j][2] for j in batch]), strict=True)
+        decoded: list[Piece] = []
+        try:
+            for window in _windows([len(samples) for _, _, samples in cut], rate):
+                found: dict[int, Piece] = {}
+                for batch in _batches({j: len(cut[j][2]) for j in window}, rate):
+                    found |= zip(batch, self._decode([cut[j][2] for j in batch]), strict=True)
+                decoded += [found[j] for j in window]
+        except KeyboardInterrupt:
+            if len(clips) > 1 or not decoded:
+                raise
+            _, start, samples = cut[len(decoded) - 1]
+            whole = [(start / rate, piece) for (_, start, _), piece in zip(cut, decoded, strict=False)]
+            raise Interrupted(assemble(clips[0].name, (start + len(samples)) / rate, whole)) from None
         return [
             assemble(
                 clip.name,
@@ -196,6 +237,23 @@ def _name(source: Source) -> str | None:
     return fspath(source) if isinstance(source, str | PathLike) else None
 
 
+def _is_quick(source: Source) -> bool:
+    """Whether reading it takes next to no time; a pipe may be silent for long, and an hour takes seconds to decode."""
+    if isinstance(source, np.ndarray):
+        return True
+    if isinstance(source, Utterance):
+        return source.duration <= PIECE_SECONDS
+    if isinstance(source, bytes):
+        return len(source) <= QUICK_BYTES
+    if not isinstance(source, str | PathLike) or source == "-":
+        return False
+    try:
+        status = Path(source).stat()
+    except (OSError, ValueError):  # which reading it will say
+        return True
+    return not stat.S_ISFIFO(status.st_mode) and status.st_size <= QUICK_BYTES
+
+
 def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         raise AudioError(
@@ -218,11 +276,24 @@ def _cut(samples: NDArray[np.float32], rate: int) -> list[tuple[int, int]]:
     return phrases(samples, rate, max_seconds=PIECE_SECONDS) or [(0, 0)]
 
 
-def _batches(lengths: list[int], rate: int) -> list[list[int]]:
-    """Indices of what to decode together: of about the same length, so that little is padding."""
+def _windows(lengths: list[int], rate: int) -> list[range]:
+    """Stretches of consecutive pieces, each as long as a window or a single piece."""
+    windows: list[range] = []
+    room = 0.0
+    for i, length in enumerate(lengths):
+        if not windows or length > room:
+            windows.append(range(i, i))
+            room = WINDOW_SECONDS * rate
+        windows[-1] = range(windows[-1].start, i + 1)
+        room -= length
+    return windows
+
+
+def _batches(lengths: dict[int, int], rate: int) -> list[list[int]]:
+    """Keys of what to decode together: of about the same length, so that little is padding."""
     batches: list[list[int]] = []
     longest = 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+    for i in sorted(lengths, key=lambda i: -lengths[i]):
         if not batches or (len(batches[-1]) + 1) * longest > BATCH_SECONDS * rate:
             batches.append([])
             longest = max(1, lengths[i])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from asr.bundle import write_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
 from asr.manifest import Utterance, read_manifest
-from asr.recognizer import DEFAULT_BUNDLE, GROUP_FILES, Recognizer
+from asr.recognizer import DEFAULT_BUNDLE, GROUP_FILES, QUICK_BYTES, Interrupted, Recognizer
 from asr.search.backend import Cache, Memory
 from asr.timing import CONNECTED, LEAD, TRAIL
 from asr.tokenizer import Tokenizer
@@ -270,19 +271,70 @@ def test_no_memory_or_disk_for_one_file_costs_no_other_its_answer(
 
 
 def test_answers_come_before_everything_is_read(recognizer: Recognizer) -> None:
-    read = 0
+    read: list[float] = []
 
-    def sources(seconds: float) -> Iterator[Samples]:
-        nonlocal read
-        while True:
-            read += 1
-            yield noise(seconds)
+    def sources(*seconds: float) -> Iterator[Samples]:
+        for length in seconds:
+            read.append(length)
+            yield noise(length)
 
-    next(recognizer.transcribe_each(sources(0.2)))
-    assert read == GROUP_FILES
-    read = 0
-    next(recognizer.transcribe_each(sources(65)))
-    assert read == 1
+    answers = recognizer.transcribe_each(sources(*[0.2] * 40))
+    counts = [len(read) for _ in answers]
+    assert counts[0] == 1  # the first is answered at once
+    assert max(count - answered for answered, count in enumerate(counts)) <= GROUP_FILES
+    assert len(set(counts)) < 10  # most are decoded together
+
+    read.clear()
+    for answered, _ in enumerate(recognizer.transcribe_each(sources(65, 12, 0.5, 65)), start=1):
+        assert len(read) <= answered + 1  # a long one is read ahead of one at the most
+
+
+def test_what_is_slow_to_read_holds_nothing_back(recognizer: Recognizer, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with (tmp_path / "large.wav").open("wb") as file:
+        file.truncate(QUICK_BYTES + 1)
+    os.mkfifo(tmp_path / "pipe")
+    silent = _NeverRead()
+    slow: list[Source] = [tmp_path / "pipe", str(tmp_path / "large.wav"), "-", silent]
+    for source in slow:
+        answers = recognizer.transcribe_each([noise(0.2), noise(0.3), noise(0.25), source])
+        assert all(not isinstance(next(answers), CepstraError) for _ in range(3))
+    assert not silent.touched
+
+
+class _NeverRead(io.RawIOBase):
+    """A file that must not be read."""
+
+    touched = False
+
+    def read(self, size: int = -1) -> bytes:
+        del size
+        self.touched = True
+        return b""
+
+
+def test_ctrl_c_in_a_long_recording_keeps_what_was_heard(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    recognizer, window = Recognizer(bundle), 30.0
+    monkeypatch.setattr("asr.recognizer.WINDOW_SECONDS", window)
+    samples = noise(3 * window)
+    whole = recognizer.transcribe(samples)
+    encode, seconds = recognizer._backend.encode, 0.0
+
+    def interrupted(clips: Sequence[Samples]) -> Memory:
+        nonlocal seconds
+        seconds += sum(map(len, clips)) / RATE
+        if seconds > 1.5 * window:
+            raise KeyboardInterrupt
+        return encode(clips)
+
+    monkeypatch.setattr(recognizer._backend, "encode", interrupted)
+    with pytest.raises(Interrupted) as stop:
+        list(recognizer.transcribe_each([samples]))
+    heard = stop.value.result
+    assert window - 10 <= heard.duration <= 1.5 * window
+    assert heard.text
+    assert whole.text.startswith(heard.text)
+    assert [word.word for word in heard.words] == [word.word for word in whole.words[: len(heard.words)]]
 
 
 class Listener:
