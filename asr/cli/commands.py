@@ -23,6 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,  # plain messages: no box that breaks file names, and help shows at once
 )
 
@@ -49,7 +50,7 @@ app.command()(transcribe)
 app.command()(evaluate)
 app.command()(features)
 app.command()(train)
-app.command()(export)
+app.command(short_help="Turn a checkpoint into one file that runs without torch.")(export)
 app.add_typer(bundle_app)
 app.add_typer(manifest_app)
 

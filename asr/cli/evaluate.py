@@ -28,29 +28,39 @@ class By(StrEnum):
 
 
 def evaluate(
-    manifest: Annotated[list[Path], typer.Argument(help="Manifests (JSON lines) of recordings and their texts.")],
+    manifest: Annotated[
+        list[Path],
+        typer.Argument(metavar="MANIFEST", help="Recordings and their texts, as JSON lines.", show_default=False),
+    ],
     *,
     model: Annotated[
-        Path | None, typer.Option(help="The bundle to measure; without it, the one that ships with Cepstra.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The bundle to measure; without it, the one that ships with Cepstra."),
     ] = None,
-    beam: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept by the search; 1 is greedy.")] = 1,
+    beam: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search; 1 is greedy.")
+    ] = 1,
     report: Annotated[
-        Path | None, typer.Option(help="Write a web page with confusions and the worst utterances.")
+        Path | None, typer.Option(metavar="FILE", help="Write a web page with confusions and the worst utterances.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write all figures and texts as JSON.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all figures and texts as JSON.")] = None,
+    threads: Annotated[int, typer.Option(min=1, metavar="N", help="CPU threads.")] = 2,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Take only so many utterances of each manifest, evenly spread over it.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Take only so many utterances of each manifest, evenly spread over it."),
     ] = None,
     by: Annotated[By, typer.Option(help="A row of the table for each of these.")] = By.SOURCE,
 ) -> None:
-    """Word, character and sentence error rates of a model on manifests."""
+    """Word, character and sentence error rates of a model."""
     from rich.console import Console
+
+    from asr.cli.messages import naming
 
     def recognizer() -> Transcriber:
         from asr.recognizer import Recognizer
 
-        return Recognizer(model, threads=threads, beam=beam)
+        with naming("--model" if model else ""):
+            return Recognizer(model, threads=threads, beam=beam)
 
     code = evaluate_with(
         recognizer,
@@ -129,30 +139,34 @@ def measure(
     from asr.errors import CepstraError
     from asr.evaluation.run import Failure, Run, transcribe_all
     from asr.evaluation.scoring import score
+    from asr.manifest.parts import are_parts, named
 
-    failures: list[Failure] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("transcribing", total=len(rows))
 
-        def done(utterance: Utterance, answer: Result | CepstraError) -> None:
+        def done(_: Utterance, answer: Result | CepstraError) -> None:
             progress.advance(task)
             if isinstance(answer, CepstraError):
-                failures.append(Failure(name_of(utterance), str(answer)))
                 console.print(Text(str(answer)), soft_wrap=True)
 
-        transcripts = transcribe_all(transcriber, [utterance for _, utterance in rows], done=done)
-    heard = [
-        (group_of(utterance, path, by), utterance, answer)
-        for (path, utterance), answer in zip(rows, transcripts.answers, strict=True)
-        if not isinstance(answer, CepstraError)
-    ]
+        utterances = [utterance for _, utterance in rows]
+        transcripts = transcribe_all(transcriber, utterances, done=done)
+    failures: list[Failure] = []
+    heard: list[tuple[str, str, Utterance, Result]] = []  # with group and name
+    answered = zip(rows, are_parts(utterances), transcripts.answers, strict=True)
+    for (path, utterance), part, answer in answered:
+        name = named(utterance.audio_filepath, utterance, part=part)
+        if isinstance(answer, CepstraError):
+            failures.append(Failure(name, str(answer)))
+        else:
+            heard.append((group_of(utterance, path, by), name, utterance, answer))
     evaluation = score(
-        [utterance.text for _, utterance, _ in heard],
-        [result.text for _, _, result in heard],
-        names=[name_of(utterance) for _, utterance, _ in heard],
-        groups=[group for group, _, _ in heard],
-        seconds=[result.duration for _, _, result in heard],
+        [utterance.text for *_, utterance, _ in heard],
+        [result.text for *_, result in heard],
+        names=[name for _, name, *_ in heard],
+        groups=[group for group, *_ in heard],
+        seconds=[result.duration for *_, result in heard],
     )
     run = Run(
         model=model,
@@ -182,13 +196,6 @@ def publish(run: Run, evaluation: Evaluation, *, report: Path | None, json: Path
     if report is not None:
         write_atomically(report, html_report(evaluation, run))
         console.print(Text(f"Report: {report}"), soft_wrap=True)
-
-
-def name_of(utterance: Utterance) -> str:
-    """The recording, and its stretch where it is part of a longer file (as a media fragment: "#t=12.5,14")."""
-    if not utterance.offset:
-        return str(utterance.audio_filepath)
-    return f"{utterance.audio_filepath}#t={utterance.offset:g},{utterance.offset + utterance.duration:g}"
 
 
 def group_of(utterance: Utterance, manifest: Path, by: By) -> str:

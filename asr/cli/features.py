@@ -17,19 +17,26 @@ if TYPE_CHECKING:
 
 
 def features(
-    file: Annotated[str, typer.Argument(help="Sound file, or - for standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Sound file, or - for standard input.", show_default=False)
+    ],
     *,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw waveform, mel spectrogram and cepstra (.png, .svg or .pdf).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw waveform, mel spectrogram and cepstra (.png, .svg or .pdf)."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the cepstra as a numpy array, frames x cepstra (.npy).")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write the cepstra as a numpy array, frames x cepstra (.npy)."
+        ),
     ] = None,
     spec: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="SPEC",
             help="The front end: of a bundle (model.cepstra), a JSON file of settings, or one setting as NAME=VALUE. "
-            "May be repeated; later ones win."
+            "May be repeated; later ones win.",
         ),
     ] = None,
 ) -> None:
@@ -39,16 +46,19 @@ def features(
     import numpy as np
 
     from asr.cli.extras import needs
+    from asr.cli.messages import naming
     from asr.cli.outputs import check_outputs
     from asr.files import write_atomically
     from audio.mfcc import mfcc
     from audio.plots import features_picture, picture_format
 
     check_outputs([("--plot", plot), ("--output", output)], [file, *(spec or [])])
-    kind = "" if plot is None else picture_format(plot)
+    with naming("--plot"):
+        kind = "" if plot is None else picture_format(plot)
     if kind:
         needs("train", "matplotlib")
-    front_end = read_spec(spec or [])
+    with naming("--spec"):
+        front_end = read_spec(spec or [])
     samples = _read(file, front_end.sample_rate)
     cepstra = mfcc(samples, front_end)
     name = "standard input" if file == "-" else file
@@ -82,7 +92,7 @@ def read_spec(settings: list[str]) -> MfccSpec:
         elif equals:
             values[name.strip()] = _value(value.strip())
         else:
-            raise ConfigError(f"--spec {setting}: no such file, and no NAME=VALUE; name a bundle or a JSON file")
+            raise ConfigError(f"{setting}: no such file, and no NAME=VALUE; name a bundle or a JSON file")
     return MfccSpec.from_dict(values)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asr.cli.messages import naming
 from asr.errors import ManifestError
 from asr.manifest.check_settings import CheckSettings, SoundLimits
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 manifest_app = typer.Typer(
     name="manifest",
-    help="Check, import, split and count recordings (JSON lines; see docs/manifests.md).",
+    help="Check, import, split and count recordings (JSON lines).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -45,9 +46,13 @@ class By(StrEnum):
     FILE = "file"
 
 
-Manifests = Annotated[list[Path], typer.Argument(help="Manifests: one JSON object per line.", show_default=False)]
-Language = Annotated[str, typer.Option(help="Language of the texts, for the normaliser.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Threads that open sounds; one per core without it.")]
+Manifests = Annotated[
+    list[Path], typer.Argument(metavar="MANIFEST", help="One JSON object per line.", show_default=False)
+]
+Language = Annotated[str, typer.Option(metavar="CODE", help="Language of the texts, for the normaliser.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Threads that open sounds; one per core without it.")
+]
 
 _LIMITS = SoundLimits()
 
@@ -60,35 +65,39 @@ def check(
     language: Language = "en",
     audio: Annotated[bool, typer.Option(help="Open the sounds, not just the rows.")] = True,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A fault that is all right, by the name in brackets; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A fault that is all right, by the name in brackets; may be repeated."),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(min=0, help="Seconds that a duration may be off.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Seconds that a duration may be off.")
     ] = _LIMITS.duration_tolerance,
     max_rate: Annotated[
-        float, typer.Option(min=0, help="Characters per second that may be spoken.")
+        float, typer.Option(min=0, metavar="N", help="Characters per second that may be spoken.")
     ] = CheckSettings.max_characters_per_second,
     clipped: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of samples that may stand at full scale.")
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="Share of samples that may stand at full scale.")
     ] = _LIMITS.clipped_share,
     silence: Annotated[
-        float, typer.Option(max=0, help="dBFS that the loudest 50 ms must reach.")
+        float, typer.Option(max=0, metavar="DBFS", help="Level that the loudest 50 ms must reach.")
     ] = _LIMITS.silence_dbfs,
     workers: Workers = None,
 ) -> None:
-    """List everything that is wrong with manifests, alone and together: exit code 1 if there are errors.
+    """List everything that is wrong with manifests, alone and together.
+
+    The exit code is 1 if there are errors.
 
     With several manifests, or rows that say their split, the same sound or speaker on two sides is a fault.
     """
     from asr.manifest.check import check_manifests
 
-    settings = CheckSettings(
-        language=language,
-        audio=audio,
-        max_characters_per_second=max_rate,
-        sound=SoundLimits(tolerance, clipped, silence),
-        ignore=tuple(ignore or ()),
-    )
+    with naming("--ignore"):
+        settings = CheckSettings(
+            language=language,
+            audio=audio,
+            max_characters_per_second=max_rate,
+            sound=SoundLimits(tolerance, clipped, silence),
+            ignore=tuple(ignore or ()),
+        )
     with _progress("checking sounds") as (start, advance):
         report = check_manifests(manifests, settings, workers=workers, start=start, progress=advance)
     if json:
@@ -104,27 +113,46 @@ def check(
 
 @manifest_app.command("import")
 def import_(
-    corpus: Annotated[Path, typer.Argument(help="A folder, or a CSV, TSV or JSON lines file.", show_default=False)],
+    corpus: Annotated[
+        Path,
+        typer.Argument(metavar="CORPUS", help="A folder, or a CSV, TSV or JSON lines file.", show_default=False),
+    ],
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MANIFEST", help="The manifest to write.", show_default=False)
+    ],
     layout: Annotated[Layout | None, typer.Option(help="What it is; seen from the files without this.")] = None,
-    audio_column: Annotated[str | None, typer.Option(help="Column of sound files, in a table.")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of texts.")] = None,
-    speaker_column: Annotated[str | None, typer.Option(help="Column of speakers.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="A further column to keep; may be repeated.")] = None,
-    speaker: Annotated[str | None, typer.Option(help="Speaker of the rows that name none.")] = None,
-    source: Annotated[str | None, typer.Option(help="Name of the set, written into each row.")] = None,
+    audio_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of sound files, in a table.")
+    ] = None,
+    text_column: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of texts.")] = None,
+    speaker_column: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of speakers.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A further column to keep; may be repeated.")
+    ] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Speaker of the rows that name none.")] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--speaker-pattern",
+            metavar="REGEX",
+            help="Finds the speaker in FOLDER/FILE of a sound: a regular expression with one group.",
+        ),
+    ] = None,
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the set, written into each row.")] = None,
     skip_faulty: Annotated[bool, typer.Option("--skip-faulty", help="Leave out what can't be a row.")] = False,
     workers: Workers = None,
 ) -> None:
     """Make a manifest of a corpus in another form. Sounds stay where they are."""
     from asr.cli.outputs import check_outputs
     from asr.manifest.faults import has_errors
-    from asr.manifest.importers import ImportOptions, detect, import_corpus, is_of_corpus
+    from asr.manifest.importers import ImportOptions, detect, import_corpus, is_of_corpus, speaker_pattern
     from asr.manifest.records import write_manifest
 
     check_outputs([("--output", output)], [corpus, *([output] if is_of_corpus(output, corpus) else [])])
-    options = ImportOptions(audio_column, text_column, speaker_column, tuple(keep or ()), speaker, source)
+    with naming("--speaker-pattern"):
+        by_name = None if pattern is None else speaker_pattern(pattern)
+    options = ImportOptions(audio_column, text_column, speaker_column, tuple(keep or ()), speaker, source, by_name)
     chosen = str(layout) if layout else detect(corpus)
     with _progress(f"importing ({chosen})") as (_, advance):
         utterances, faults = import_corpus(corpus, chosen, options, workers=workers, progress=advance)
@@ -138,26 +166,38 @@ def import_(
         raise ManifestError(f"{corpus}: no row can be used: nothing was written")
     write_manifest(output, utterances)
     typer.echo(f"{output}: {_summary(utterances)}, read as {chosen}")
+    if nameless := sum(row.speaker is None for row in utterances):
+        remedy = "--speaker-pattern finds one in file names, --speaker-column in a table, --speaker NAME is one for all"
+        typer.echo(f"warning: {_counted(nameless, 'row')} got no speaker: {remedy}", err=True)
 
 
 @manifest_app.command()
 def split(
-    manifest: Annotated[Path, typer.Argument(help="The manifest to divide.", show_default=False)],
+    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="The manifest to divide.", show_default=False)],
     *,
     into: Annotated[
-        str, typer.Option(help="Names and shares of the splits, by the number of speakers.")
+        str, typer.Option(metavar="NAME=SHARE,...", help="Names and shares of the splits, by the number of speakers.")
     ] = "train=0.9,dev=0.05,test=0.05",
-    seed: Annotated[int, typer.Option(help="Another one draws otherwise.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another one draws otherwise.")] = 0,
     by: Annotated[By, typer.Option(help="What stays together; by file where there is but one speaker.")] = By.SPEAKER,
     output_dir: Annotated[
-        Path | None, typer.Option(help="Folder for MANIFEST.train.jsonl and so on; the manifest's own without it.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder for MANIFEST.train.jsonl and so on; the manifest's own without it."
+        ),
     ] = None,
     one_file: Annotated[
-        Path | None, typer.Option(help="Write one manifest, whose rows say their split, instead of one per split.")
+        Path | None,
+        typer.Option(
+            metavar="MANIFEST", help="Write one manifest, whose rows say their split, instead of one per split."
+        ),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Rows that already say their split stay there.")] = False,
 ) -> None:
-    """Divide a manifest by speaker: the same each time, and nobody moves when rows are added."""
+    """Divide a manifest by speaker into train, dev and test.
+
+    It gives the same each time, and nobody moves when rows are added.
+    """
     from asr.cli.outputs import check_outputs
     from asr.files import make_folder
     from asr.manifest.records import read_manifest, write_manifest
@@ -167,8 +207,10 @@ def split(
     if not rows:
         raise ManifestError(f"{manifest}: has no rows: nothing to divide")
     folder, by_file = manifest.parent.resolve(), by is By.FILE
-    rows = divide(rows, parse_shares(into), seed=seed, folder=folder, keep=keep, by_file=by_file)
-    groups: dict[str, list[Utterance]] = {name: [] for name in parse_shares(into)}
+    with naming("--into:"):
+        shares = parse_shares(into)
+    rows = divide(rows, shares, seed=seed, folder=folder, keep=keep, by_file=by_file)
+    groups: dict[str, list[Utterance]] = {name: [] for name in shares}
     for row in rows:
         groups.setdefault(str(row.split), []).append(row)
     outputs = (
@@ -199,15 +241,21 @@ def stats(
     manifests: Manifests,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Write a histogram of lengths (.png, .svg, .pdf).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a histogram of lengths (.png, .svg, .pdf).")
+    ] = None,
     language: Language = "en",
 ) -> None:
     """Count hours, rows, speakers and words, by source."""
     from asr.cli.outputs import check_outputs
     from asr.manifest.records import iter_manifest
     from asr.manifest.stats import count, plot_lengths
+    from audio.plots import picture_format
 
     check_outputs([("--plot", plot)], manifests)
+    if plot is not None:
+        with naming("--plot"):
+            picture_format(plot)
     total, by_source = count((row for path in manifests for row in iter_manifest(path)), language)
     if plot is not None:
         plot_lengths(plot, by_source)

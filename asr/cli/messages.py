@@ -16,11 +16,36 @@ if TYPE_CHECKING:
 
 TRACEBACK = "CEPSTRA_TRACEBACK"  # this variable of the environment, set to anything, shows where an error comes from
 
+_OPTIONS = {
+    "read a part (offset, duration) or raise max_seconds": "or raise --max-seconds",
+    "samples without a header need their format stated": "samples without a header need --raw",
+    "leave the raw format out": "leave --raw out",
+    "choose another channel, or none": "choose another --channel, or none",
+}
+
 
 def complain(message: str) -> None:
     """One line on standard error, if there is one."""
     if sys.stderr is not None:  # it is None where the shell closed it
         sys.stderr.write(f"cepstra: {' '.join(message.splitlines())}\n")
+
+
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Errors in the block are about the value of that option, and say so first; "" leaves them as they are."""
+    try:
+        yield
+    except CepstraError as error:
+        if not option:
+            raise
+        raise CepstraError(f"{option} {error}") from error
+
+
+def in_options(message: str) -> str:
+    """A message of the library, whose advice is meant for Python, in the options of `cepstra transcribe`."""
+    for advice, option in _OPTIONS.items():
+        message = message.replace(advice, option)
+    return message
 
 
 @contextmanager

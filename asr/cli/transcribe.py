@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.messages import complain
+from asr.cli.messages import complain, in_options, naming
+from asr.cli.recordings import Recording, check_targets, document, recordings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from asr.errors import CepstraError
     from asr.manifest.records import Utterance
@@ -34,35 +34,34 @@ class Format(StrEnum):
     TSV = "tsv"
 
 
-@dataclass(frozen=True)
-class Recording:
-    """Something to transcribe."""
-
-    source: str | Utterance
-    name: str  # as lines of text and messages call it
-    target: Path | None  # the file for its transcript; None prints it
-
-
 def transcribe(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Sound files; - is standard input.")] = None,
     *,
-    model: Annotated[Path | None, typer.Option(help="The bundle to use; without it, the one that ships.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The bundle to use; without it, the one that ships.")
+    ] = None,
     format_: Annotated[
         Format, typer.Option("--format", "-f", help="How to write what was said; times are in all but text.")
     ] = Format.TEXT,
     output_dir: Annotated[
         Path | None,
-        typer.Option("--output-dir", "-o", help="Write NAME.txt, NAME.json … of each file into this folder."),
+        typer.Option(
+            "--output-dir", "-o", metavar="FOLDER", help="Write NAME.txt, NAME.json … of each file into this folder."
+        ),
     ] = None,
-    manifest: Annotated[Path | None, typer.Option(help="Transcribe the rows of a manifest (JSON lines).")] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(metavar="MANIFEST", help="Transcribe the rows of a manifest (JSON lines).")
+    ] = None,
     beam: Annotated[
-        int, typer.Option(min=1, max=64, help="Hypotheses kept by the search; 1 is greedy, and fastest.")
+        int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search; 1 is greedy, and fastest.")
     ] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, metavar="N", help="CPU threads.")] = 2,
     channel: Annotated[
-        int | None, typer.Option(min=0, help="The channel to take, from 0; without it, all are mixed.")
+        int | None, typer.Option(min=0, metavar="N", help="The channel to take, from 0; without it, all are mixed.")
     ] = None,
-    max_seconds: Annotated[float, typer.Option(min=0.001, help="Longer recordings are refused.")] = 3600.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.001, metavar="SECONDS", help="Longer recordings are refused.")
+    ] = 3600.0,
     raw: Annotated[
         str | None,
         typer.Option(
@@ -74,23 +73,31 @@ def transcribe(
 
     A file that can't be read is reported, the rest goes on, and the exit code is 1.
     """
+    from asr.writers import find_format
+
     named = files or []
     if not named and manifest is None:
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
+    if named.count("-") > 1:
+        raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
     raw_format = None if raw is None else _raw_format(raw)
-    recordings = _recordings(named, _rows(manifest), output_dir, format_)
+    recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), raw_format)
     alone = len(recordings) == 1 and manifest is None
     if output_dir is None:
         _check_printable(format_, alone)
     else:
-        _check_targets(recordings, [path for path in (manifest, model) if path is not None])
         from asr.files import make_folder
 
-        make_folder(output_dir)
+        check_targets(recordings, [path for path in (manifest, model) if path is not None])
+        with naming("--output-dir"):
+            make_folder(output_dir)
 
     from asr.recognizer import Recognizer
 
-    recognizer = Recognizer(model, threads=threads, beam=beam, channel=channel, max_seconds=max_seconds, raw=raw_format)
+    with naming("--model" if model else ""):
+        recognizer = Recognizer(
+            model, threads=threads, beam=beam, channel=channel, max_seconds=max_seconds, raw=raw_format
+        )
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)
 
@@ -102,6 +109,10 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
     """
     from asr.errors import CepstraError
     from asr.files import write_atomically
+    from asr.writers import find_format
+
+    def text_of(recording: Recording, result: Result) -> str:
+        return document(recording, result, find_format(format_), listed=not alone and recording.target is None)
 
     done = failed = 0
     try:
@@ -111,34 +122,24 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
                 try:
                     if isinstance(answer, CepstraError):
                         raise answer
-                    text = document(recording, answer, format_, named=not alone and recording.target is None)
                     if recording.target is None:
-                        show(text)
+                        show(text_of(recording, answer))
                     else:
-                        write_atomically(recording.target, text)
+                        write_atomically(recording.target, text_of(recording, answer))
                 except CepstraError as error:
-                    complain(str(error))
+                    complain(in_options(str(error)))
                     failed += 1
                 done += 1
                 advance()
-    except KeyboardInterrupt:
-        complain(f"interrupted; {done} of {len(recordings)} done")
+    except KeyboardInterrupt as stop:
+        heard: Result | None = getattr(stop, "result", None)  # of a long recording, until then
+        where = ""
+        if heard is not None and recordings[done].target is None:
+            _print(text_of(recordings[done], heard))
+            where = f", and the first {heard.duration:.0f} s of {recordings[done].name}"
+        complain(f"interrupted; {done} of {len(recordings)} done{where}")
         raise typer.Exit(130) from None
     return failed
-
-
-def document(recording: Recording, result: Result, format_: Format, *, named: bool) -> str:
-    """What is written of one recording, with its line ends; named: text has the recording's name before it."""
-    from asr.writers import named_line, render, to_json
-    from audio.sources import displayed
-
-    source = recording.source
-    if format_ is Format.TEXT and named:
-        return named_line(replace(result, audio_filepath=displayed(recording.name)))
-    if format_ is Format.JSON and not isinstance(source, str) and source.offset:
-        where = {"audio_filepath": result.audio_filepath, "offset": source.offset}  # tells rows of one file apart
-        return to_json({**where, **result.to_dict()}) + "\n"
-    return render(result, format_)
 
 
 def _rows(manifest: Path | None) -> list[Utterance]:
@@ -147,30 +148,11 @@ def _rows(manifest: Path | None) -> list[Utterance]:
     from asr.errors import ManifestError
     from asr.manifest import read_manifest
 
-    rows = read_manifest(manifest)
-    if not rows:
-        raise ManifestError(f"{manifest}: holds no utterance; add rows, or name sound files instead")
+    with naming("--manifest"):
+        rows = read_manifest(manifest)
+        if not rows:
+            raise ManifestError(f"{manifest}: holds no utterance; add rows, or name sound files instead")
     return rows
-
-
-def _recordings(
-    files: Iterable[str], rows: Iterable[Utterance], folder: Path | None, format_: Format
-) -> list[Recording]:
-    """Files and rows in order, each with the name of its transcript if there is a folder for them.
-
-    That is the sound's own name with the format's ending; rows that start within a file say where: talk.12.5-14.txt.
-    """
-    from asr.cli.evaluate import name_of
-    from asr.writers import find_format
-
-    def target(stem: str) -> Path | None:
-        return None if folder is None else folder / (stem + find_format(format_).suffix)
-
-    recordings = [Recording(file, file, target("stdin" if file == "-" else Path(file).stem)) for file in files]
-    for row in rows:
-        part = f".{row.offset:.10g}-{row.offset + row.duration:.10g}" if row.offset else ""
-        recordings.append(Recording(row, name_of(row), target(row.audio_filepath.stem + part)))
-    return recordings
 
 
 def _check_printable(format_: Format, alone: bool) -> None:
@@ -180,26 +162,6 @@ def _check_printable(format_: Format, alone: bool) -> None:
     if not alone and not find_format(format_).joins:
         problem = f"{format_} holds one recording; write each to a file of its own with --output-dir, or choose json"
         raise typer.BadParameter(problem, param_hint="--format")
-
-
-def _check_targets(recordings: Collection[Recording], inputs: Iterable[Path]) -> None:
-    """Refuse, before any work, to write two transcripts to one file, or one over a recording or another input."""
-    sources = (recording.source for recording in recordings)
-    sounds = (Path(source) if isinstance(source, str) else source.audio_filepath for source in sources)
-    kept = {path.resolve() for path in (*sounds, *inputs)}
-    seen: dict[Path, Recording] = {}
-    for recording in recordings:
-        if recording.target is None:
-            continue
-        other = seen.setdefault(recording.target, recording)
-        if other is not recording:
-            problem = f"{other.name} and {recording.name} would both become {recording.target}"
-            remedy = "transcribe them into different folders, or print all with --format json"
-        elif recording.target.resolve() in kept:
-            problem, remedy = f"{recording.target} would replace what is read", "choose another folder"
-        else:
-            continue
-        raise typer.BadParameter(f"{problem}; {remedy}", param_hint="--output-dir")
 
 
 def _raw_format(text: str) -> RawFormat:

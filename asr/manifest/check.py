@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.errors import ManifestError
 from asr.manifest.check_overlap import Row, check_overlap, split_of
-from asr.manifest.check_settings import CODES, CheckSettings, SoundLimits
+from asr.manifest.check_settings import CheckSettings, SoundLimits
 from asr.manifest.check_sound import RowSound, examine
 from asr.manifest.check_text import Finding, check_text
 from asr.manifest.faults import Fault
@@ -55,11 +54,9 @@ def check_manifests(
 
     workers: threads that decode sound; None: one per core. start: called with the number of sound files once it is
     known. progress: called with the number of files just done.
-    Raises ManifestError where a manifest can't be read at all, or `ignore` holds an unknown code.
+    Raises ManifestError where a manifest can't be read at all.
     """
     settings = settings or CheckSettings()
-    if unknown := set(settings.ignore) - set(CODES):
-        raise ManifestError(f"unknown fault {min(unknown)!r} to ignore: the known ones are {', '.join(CODES)}")
     faults: list[Fault] = []
     rows: list[Row] = []
     for path in dict.fromkeys(map(Path, paths)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from asr.errors import ManifestError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,3 +37,8 @@ class CheckSettings:
     max_characters_per_second: float = 28.0  # of normalised text without spaces; single words cut tightly reach 27
     sound: SoundLimits = field(default_factory=SoundLimits)
     ignore: Sequence[str] = ()  # codes of faults that are all right
+
+    def __post_init__(self) -> None:
+        """Raises ManifestError where `ignore` holds an unknown code."""
+        if unknown := set(self.ignore) - set(CODES):
+            raise ManifestError(f"{min(unknown)}: no known fault: the known ones are {', '.join(CODES)}")

@@ -54,6 +54,7 @@ class Utterance:
     split: str | None = None  # train, dev, test
     line: int = field(default=0, compare=False)  # in the manifest, counted from 1; 0: not read from one
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)  # all other keys; kept and written back
+    written: str = field(default="", compare=False)  # audio_filepath as the manifest has it; empty: not read from one
 
 
 def read_manifest(path: str | Path, *, faults: list[Fault] | None = None) -> list[Utterance]:
@@ -170,7 +171,8 @@ class _Row:
             duration = 0.0 if self.faults or self._misnamed("duration") else self._measured(audio, offset)
         speaker, source, split = (self._label(key) for key in ("speaker", "source", "split"))
         extra = {key: value for key, value in self.values.items() if key not in KEYS}
-        return Utterance(audio, duration, text, offset, speaker, source, split, self.line, extra)
+        written = str(self.values.get("audio_filepath", ""))
+        return Utterance(audio, duration, text, offset, speaker, source, split, self.line, extra, written)
 
     def _fault(self, key: str, code: str, problem: str, remedy: str) -> None:
         self.faults.append(Fault(self.manifest, self.line, key, code, problem, remedy))

@@ -19,10 +19,11 @@ import typer
 
 from asr.bundle import write_bundle
 from asr.cli import main
-from asr.cli.transcribe import Format, Recording, transcribe_with
+from asr.cli.recordings import Recording
+from asr.cli.transcribe import Format, transcribe_with
 from asr.errors import AudioError, CepstraError
 from asr.manifest import Utterance, write_manifest
-from asr.recognizer import GROUP_FILES, Recognizer
+from asr.recognizer import GROUP_FILES, Interrupted, Recognizer
 from asr.results import Result
 from asr.writers import FORMATS, render
 
@@ -138,6 +139,26 @@ def test_ctrl_c_says_how_far_it_came(capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
+def test_ctrl_c_in_a_long_recording_prints_what_was_heard(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def answer(_sources: Iterable[object]) -> Iterator[Result]:
+        yield Result("a.wav", 1.0, "lights on", 1.0)
+        raise Interrupted(Result("b.wav", 240.2, "lights off", 1.0))
+
+    for folder in (None, tmp_path):
+        targets = [None if folder is None else folder / name for name in ("a.txt", "b.txt", "c.txt")]
+        recordings = [Recording(name, name, target) for name, target in zip(("a", "b", "c"), targets, strict=True)]
+        with pytest.raises(typer.Exit) as end:
+            transcribe_with(answer, recordings, Format.TEXT, alone=False)
+        assert end.value.exit_code == 130
+        out, err = capsys.readouterr()
+        if folder is None:
+            assert out == "a: lights on\nb: lights off\n"
+            assert err == "cepstra: interrupted; 1 of 3 done, and the first 240 s of b\n"
+        else:  # a file is written whole or not at all
+            assert (out, err) == ("", "cepstra: interrupted; 1 of 3 done\n")
+            assert [path.name for path in folder.iterdir()] == ["a.txt"]
+
+
 def test_ctrl_c_while_standard_input_is_awaited(model: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--model", model, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -225,10 +246,8 @@ def test_an_output_dir_that_cannot_be(run: Run, clips: list[Path], tmp_path: Pat
     (tmp_path / "file").write_text("")
     code, out, err = run(clips[0], "-o", tmp_path / "file")
     assert (code, out) == (1, "")
-    assert (
-        err
-        == f"cepstra: {tmp_path}/file: can't be made a folder (there is a file of that name); choose another place\n"
-    )
+    problem = "can't be made a folder (there is a file of that name); choose another place"
+    assert err == f"cepstra: --output-dir {tmp_path}/file: {problem}\n"
 
 
 @pytest.mark.parametrize("format_", [Format.SRT, Format.VTT, Format.TSV])
@@ -259,19 +278,57 @@ def test_a_manifest(run: Run, clips: list[Path], tmp_path: Path) -> None:
 
     code, out, _ = run("--manifest", manifest)
     assert out.splitlines() == [
-        f"{clips[9]}: {texts[0]}".rstrip(),
+        f"{clips[9]}#t=0,0.5: {texts[0]}".rstrip(),
         f"{clips[9]}#t=0.5,1.125: {texts[1]}".rstrip(),
         f"{clips[0]}: {texts[2]}".rstrip(),
     ]
     assert run("--manifest", manifest, "-o", tmp_path / "out")[0] == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clip 9.txt", "clip 9.0.5-1.125.txt", "clip 0.txt"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "clip 9.0-0.5.txt", "clip 9.0.5-1.125.txt", "clip 0.txt"
+    }  # fmt: skip
 
     write_manifest(manifest, rows[2:])  # of one row, text has its name all the same: programs read it
     assert run("--manifest", manifest)[1] == f"{clips[0]}: {texts[2]}\n"
     assert run(clips[0], "--manifest", manifest)[1] == 2 * f"{clips[0]}: {texts[2]}\n"
     manifest.write_text("")
     code, _, err = run("--manifest", manifest)
-    assert (code, err) == (1, f"cepstra: {manifest}: holds no utterance; add rows, or name sound files instead\n")
+    assert (code, err) == (
+        1,
+        f"cepstra: --manifest {manifest}: holds no utterance; add rows, or name sound files instead\n",
+    )
+
+
+def test_rows_come_back_as_they_stood(
+    run: Run, clips: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sets" / "clips").mkdir(parents=True)
+    (tmp_path / "sets" / "clips" / "a.wav").write_bytes(clips[4].read_bytes())
+    rows: list[dict[str, object]] = [
+        {"audio_filepath": "clips/a.wav", "duration": 0.8, "text": "one", "speaker": "ann",
+         "source": "hall", "split": "dev"},
+        {"audio_filepath": "../sets/clips/a.wav", "duration": 0.3, "text": "", "offset": 0.5, "room": {"nr": 3}},
+        {"audio_filepath": str(clips[0]), "text": "three", "duration": 0.3, "confidence": 1, "words": ["three"]},
+    ]  # fmt: skip
+    (tmp_path / "sets" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("--manifest", "sets/rows.jsonl", "-f", "json")
+    assert (code, err) == (0, "")
+    lines = [json.loads(line) for line in out.splitlines()]
+    heard = {"duration", "text", "confidence", "words", "segments"}
+    assert [{key: value for key, value in line.items() if key not in heard} for line in lines] == [
+        {"audio_filepath": "clips/a.wav", "reference": "one", "speaker": "ann", "source": "hall", "split": "dev"},
+        {"audio_filepath": "../sets/clips/a.wav", "offset": 0.5, "room": {"nr": 3}},
+        {"audio_filepath": str(clips[0]), "reference": "three"},
+    ]
+    assert all(heard <= line.keys() for line in lines)
+    assert [type(line["words"][0]) for line in lines if line["words"]] == [dict] * sum(
+        bool(line["words"]) for line in lines
+    )
+    out = run("--manifest", "sets/rows.jsonl")[1]
+    names = ["clips/a.wav", "../sets/clips/a.wav#t=0.5,0.8", f"{clips[0]}#t=0,0.3"]
+    assert [line.partition(": ")[0] for line in out.splitlines()] == ["clips/a.wav#t=0,0.8", *names[1:]]
+    assert run("--manifest", "sets/rows.jsonl", "-o", "out")[0] == 0
+    assert {path.name for path in Path("out").iterdir()} == {"a.0-0.8.txt", "a.0.5-0.8.txt", "clip 0.0-0.3.txt"}
 
 
 def test_bad_files_are_reported_and_the_rest_goes_on(run: Run, clips: list[Path], tmp_path: Path) -> None:
@@ -346,7 +403,9 @@ def test_settings_reach_the_recogniser(run: Run, model: Path, clips: list[Path],
         (("a.wav", "--threads", "0"), "--threads"),
         (("a.wav", "--channel", "-1"), "--channel"),
         (("a.wav", "--max-seconds", "0"), "--max-seconds"),
-        (("a.raw", "--raw", "16000"), "'16000' is not ENCODING:RATE:CHANNELS"),
+        (("a.wav", "--max-seconds", "nan"), "--max-seconds"),
+        (("-", "a.wav", "-"), "FILE: - is given twice, but standard input can be read only once"),
+        (("a.raw", "--raw", "16000"), "--raw: '16000' is not ENCODING:RATE:CHANNELS"),
         (("a.raw", "--raw", "PCM_16:fast:1"), "is not ENCODING:RATE:CHANNELS"),
         (("a.raw", "--raw", "PCM_16:16000:1:little"), "is not ENCODING:RATE:CHANNELS"),
         (("a.raw", "--raw", "PCM_17:16000:1"), "unknown encoding 'PCM_17'; use one of PCM_U8"),
@@ -360,11 +419,34 @@ def test_wrong_usage_is_2_and_says_what_is_right(run: Run, arguments: tuple[str,
     assert message in err
 
 
+def test_what_a_file_asks_for_is_told_in_options(run: Run, clips: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "a.raw").write_bytes(bytes([7, 1, 250, 3]) * 1000)
+    for arguments, message in (
+        ((clips[5], "--max-seconds", 0.5), "0.90 s long, above the limit of 0.5 s; cut it, or raise --max-seconds"),
+        ((tmp_path / "a.raw",), "samples without a header need --raw"),
+        ((clips[5], "--raw", "PCM_16:16000"), "has a header, though raw samples were stated; leave --raw out"),
+        ((clips[5], "--channel", 3), "it has 1, counted from 0; choose another --channel, or none to take the mean"),
+        ((clips[5], "--manifest", tmp_path / "none.jsonl"), f"--manifest {tmp_path}/none.jsonl: no such manifest"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert message in err
+
+
+def test_a_recording_is_never_replaced(run: Run, clips: list[Path], tmp_path: Path) -> None:
+    kept = tmp_path / f"{clips[0].stem}.txt"
+    kept.write_bytes(clips[1].read_bytes())
+    code, _, err = run(clips[0], "-o", tmp_path)
+    assert code == 2
+    assert f"--output-dir: {kept}: is a recording, and would be replaced" in err
+    assert kept.read_bytes() == clips[1].read_bytes()
+
+
 def test_a_model_that_is_none(run: Run, clips: list[Path], tmp_path: Path) -> None:
     for model, problem in ((tmp_path / "none.cepstra", "no such file"), (clips[0], "not a bundle")):
         code, out, err = run(clips[1], "--model", model)
         assert (code, out, err.count("\n")) == (1, "", 1)
-        assert err.startswith(f"cepstra: {model}: {problem}")
+        assert err.startswith(f"cepstra: --model {model}: {problem}")
 
 
 def test_names_that_are_no_unicode(run: Run, clips: list[Path], tmp_path: Path) -> None:

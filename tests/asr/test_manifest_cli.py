@@ -152,6 +152,51 @@ def test_rows_without_a_speaker_are_mentioned(words: Path, tmp_path: Path) -> No
     assert "warning: 24 rows have no speaker" in result.output
 
 
+def test_rows_that_get_no_speaker_are_counted(words: Path, tmp_path: Path) -> None:
+    for number, file in enumerate(sorted(words.glob("yes/*.wav"))):
+        file.rename(file.with_name(f"mic1-{'ab'[number % 2]}.wav" if number < 2 else f"{number}.wav"))
+    imported = ["import", words, "-o", tmp_path / "all.jsonl"]
+    result = run(*imported)
+    assert result.stdout.endswith("24 rows, 0.01 h, 8 speakers, read as folder-per-word\n")
+    assert result.stderr.startswith("warning: 8 rows got no speaker: --speaker-pattern ")
+    result = run(*imported, "--speaker-pattern", r"/mic1-(.)|/([0-9]+)\.")
+    assert str(result.exception).startswith("--speaker-pattern /mic1-(.)|/([0-9]+)\\.: has 2 groups: put () around")
+    result = run(*imported, "--speaker-pattern", r"/(?:mic1-)?([ab]|[0-9a]+)[._]")
+    assert result.stdout.endswith("24 rows, 0.01 h, 16 speakers, read as folder-per-word\n")
+    assert result.stderr == ""
+    assert run(*imported, "--speaker", "ann").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["check", "m.jsonl", "--ignore", "no-sound"],
+            "--ignore no-sound: no known fault: the known ones are not-json,",
+        ),
+        (["split", "m.jsonl", "--into", "train"], "--into: split 'train': write NAME=SHARE"),
+        (["split", "m.jsonl", "--into", "a=0.5,b=0.6"], "--into: the shares of the splits sum to 1.1: make it 1"),
+        (["import", "m.jsonl", "-o", "x/y.jsonl"], "--output x/y.jsonl: there is no folder x; create it first"),
+        (["import", "m.csv", "-o", "y.jsonl", "--text-column", "a"], "m.csv: --text-column: no column 'a'"),
+        (
+            ["import", "m.csv", "-o", "y.jsonl", "--speaker-pattern", "("],
+            "--speaker-pattern (: is no regular expression",
+        ),
+        (["stats", "m.jsonl", "--plot", "x.gif"], "--plot x.gif: no known kind of picture"),
+        (["stats", "m.jsonl", "--plot", "no/x.png"], "--plot no/x.png: there is no folder no"),
+    ],
+)
+def test_messages_name_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.jsonl").write_text('{"audio_filepath": "a.wav", "duration": 1, "text": "yes"}\n')
+    Path("m.csv").write_text("path,text\na.wav,yes\n")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert str(result.exception).startswith(message)
+
+
 def test_layouts_are_those_of_the_importers() -> None:
     assert [str(layout) for layout in Layout] == list(LAYOUTS)
 

@@ -12,7 +12,7 @@ import soundfile
 
 from asr.errors import ManifestError
 from asr.manifest import Utterance
-from asr.manifest.importers import LAYOUTS, ImportOptions, detect, import_corpus
+from asr.manifest.importers import LAYOUTS, ImportOptions, detect, import_corpus, speaker_pattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,9 +133,9 @@ def test_columns_by_name(tmp_path: Path) -> None:
     assert (row.audio_filepath, row.text, row.speaker) == (tmp_path / "wavs" / "one.wav", "yes", "ann")
     with pytest.raises(ManifestError, match=r"no column of sound files among Clip Name, What, Who.*--audio-column"):
         import_corpus(table)
-    with pytest.raises(ManifestError, match=r"no column 'what\?'.*'What'"):
+    with pytest.raises(ManifestError, match=r"--text-column: no column 'what\?'.*'What'"):
         import_corpus(table, options=ImportOptions(audio_column="Clip Name", text_column="what?"))
-    with pytest.raises(ManifestError, match=r"no column 'Age'"):
+    with pytest.raises(ManifestError, match=r"--keep: no column 'Age'"):
         import_corpus(table, options=ImportOptions("Clip Name", "What", keep=("Age",)))
 
 
@@ -273,6 +273,45 @@ def test_speech_commands(tmp_path: Path) -> None:
         "yes/0a7c2a8d_nohash_1.wav": "dev",
         "no/0a7c2a8d_nohash_0.wav": "test",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "speaker"),
+    [
+        ("ann_nohash_0.wav", None, "ann"),
+        ("0a7c_nohash_12.wav", None, "0a7c"),
+        ("mary_lou_nohash_3.wav", None, "mary_lou"),
+        ("ann_nohash_x.wav", None, None),
+        ("ann-03.wav", None, None),
+        ("ann-03.wav", r"/(\w+)-\d+\.", "ann"),
+        ("03.wav", r"(?:yes)/(\d)", "0"),
+        ("yes.wav", r"^(.+)/", "yes"),  # the folder's name
+        ("ann_nohash_0.wav", r"nohash_(\d)", "0"),  # what is asked for goes before what is known
+        ("ann_nohash_0.wav", r"bob(\d)", None),
+        ("a.wav", r"a()", None),
+    ],
+)
+def test_speakers_in_names(tmp_path: Path, name: str, pattern: str | None, speaker: str | None) -> None:
+    sound(tmp_path / "corpus" / "yes" / name)
+    compiled = None if pattern is None else speaker_pattern(pattern)
+    (row,) = rows_of(tmp_path / "corpus", options=ImportOptions(speaker_pattern=compiled))
+    assert row.speaker == speaker
+    (row,) = rows_of(tmp_path / "corpus", options=ImportOptions(speaker_pattern=compiled, speaker="all"))
+    assert row.speaker == (speaker or "all")
+
+
+def test_a_table_s_own_speakers_go_before_the_pattern(tmp_path: Path) -> None:
+    for name in ("ann-1.wav", "bob-1.wav"):
+        sound(tmp_path / name)
+    table = lines(tmp_path / "list.csv", "path,text,speaker", "ann-1.wav,yes,carol", "bob-1.wav,yes,")
+    rows = rows_of(table, options=ImportOptions(speaker_pattern=speaker_pattern(r"/(\w+)-")))
+    assert [row.speaker for row in rows] == ["carol", "bob"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "none", "(a)(b)", "*"])
+def test_patterns_that_find_nobody(pattern: str) -> None:
+    with pytest.raises(ManifestError, match=r"is no regular expression|has \d groups"):
+        speaker_pattern(pattern)
 
 
 def test_words_under_splits_and_a_word_that_is_named_like_one(tmp_path: Path) -> None:

@@ -302,12 +302,12 @@ def test_what_is_slow_to_read_holds_nothing_back(recognizer: Recognizer, tmp_pat
     assert not silent.touched
 
 
-class _NeverRead(io.RawIOBase):
+class _NeverRead(io.BytesIO):
     """A file that must not be read."""
 
     touched = False
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1, /) -> bytes:
         del size
         self.touched = True
         return b""

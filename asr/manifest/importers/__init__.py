@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from asr.errors import ManifestError
 from asr.manifest.faults import Fault
-from asr.manifest.importers.base import Found, ImportOptions, Layout, to_utterances
+from asr.manifest.importers.base import Found, ImportOptions, Layout, speaker_pattern, to_utterances
 from asr.manifest.importers.folders import (
     METADATA,
     class_roots,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from asr.manifest.records import Utterance
 
-__all__ = ["LAYOUTS", "Found", "ImportOptions", "detect", "import_corpus", "is_of_corpus"]
+__all__ = ["LAYOUTS", "Found", "ImportOptions", "detect", "import_corpus", "is_of_corpus", "speaker_pattern"]
 
 LAYOUTS: dict[str, Layout] = {
     "common-voice": read_common_voice,

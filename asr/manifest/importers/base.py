@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asr.errors import AudioError
+from asr.errors import AudioError, ManifestError
 from asr.manifest.faults import Fault
 from asr.manifest.parallel import parallel
 from asr.manifest.records import Utterance
@@ -31,6 +32,24 @@ class ImportOptions:
     keep: Sequence[str] = ()  # columns of a table that become keys of their own
     speaker: str | None = None  # for rows that name none
     source: str | None = None  # name of the set, written into every row
+    # finds in FOLDER/FILE of a sound, of those that name no speaker, who speaks: its only group
+    speaker_pattern: re.Pattern[str] | None = None
+
+    def speaker_of(self, found: Found) -> str | None:
+        """Who speaks, if anything says so."""
+        match = self.speaker_pattern and self.speaker_pattern.search(f"{found.audio.parent.name}/{found.audio.name}")
+        return found.speaker or (match and match[1]) or self.speaker
+
+
+def speaker_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression for `ImportOptions`. Raises ManifestError unless it is one, with one group."""
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ManifestError(f"{text}: is no regular expression ({error}): write one such as '/([a-z]+)_'") from error
+    if pattern.groups != 1:
+        raise ManifestError(f"{text}: has {pattern.groups} groups: put () around the speaker, and (?:) around others")
+    return pattern
 
 
 @dataclass(frozen=True)
@@ -100,7 +119,7 @@ def _measured(found: Found, options: ImportOptions) -> Utterance | Fault:
         duration=round(min(duration, total - found.offset), 6),
         text=found.text.strip(),
         offset=found.offset,
-        speaker=found.speaker or options.speaker,
+        speaker=options.speaker_of(found),
         source=options.source or found.source,
         split=found.split,
         extra=found.extra,

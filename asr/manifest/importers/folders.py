@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_SPEAKER = re.compile(r"(?P<speaker>[0-9a-f]{6,})_nohash_\d+")
+_SPEAKER = re.compile(r"(?P<speaker>.+)_nohash_\d+")  # as Speech Commands names its recordings
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.tsv")
 
 
 def read_folder_per_word(path: Path, options: ImportOptions) -> Iterator[Found | Fault]:
     """`<word>/<any>.wav`, or the same under folders named train, dev, test; the words are the folder's name.
 
-    The speaker is read from Speech Commands' `<speaker>_nohash_<n>.wav`, and the split from its validation_list.txt
-    and testing_list.txt. Folders whose names begin with _ or . (`_background_noise_`) are left out.
+    The speaker is read from Speech Commands' `<speaker>_nohash_<n>.wav`, unless a pattern of the options says how
+    recordings are named, and the split from its validation_list.txt and testing_list.txt. Folders whose names begin
+    with _ or . (`_background_noise_`) are left out.
     Raises ManifestError if there are no such folders.
     """
-    del options
     any_sound = False
     for folder in class_roots(path):
         split = exact_split(folder.name) if folder != path else None
@@ -35,7 +35,7 @@ def read_folder_per_word(path: Path, options: ImportOptions) -> Iterator[Found |
             text = re.sub(r"[_\s]+", " ", word.name).strip()
             for audio in sounds(word):
                 any_sound = True
-                speaker = _SPEAKER.fullmatch(audio.stem)
+                speaker = None if options.speaker_pattern else _SPEAKER.fullmatch(audio.stem)
                 name = f"{word.name}/{audio.name}"
                 yield Found(
                     audio=audio.absolute(),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # where a table's sounds may lie, relative to it
 _SOUND_FOLDERS = ("", "clips", "wavs", "wav", "audio", "data")
+_OPTIONS = {"audio_filepath": "--audio-column", "text": "--text-column", "speaker": "--speaker-column"}
 _JSON_SUFFIXES = (".jsonl", ".json", ".ndjson")
 
 
@@ -97,8 +98,8 @@ class _Columns:
         audio = _column("audio_filepath", options.audio_column, names)
         text = _column("text", options.text_column, names)
         if audio is None or text is None:
-            missing, option = ("sound files", "--audio-column") if audio is None else ("texts", "--text-column")
-            raise _NoColumnError(f"no column of {missing} among {', '.join(names)}", f"name it with {option}")
+            key, missing = ("audio_filepath", "sound files") if audio is None else ("text", "texts")
+            raise _NoColumnError(f"no column of {missing} among {', '.join(names)}", f"name it with {_OPTIONS[key]}")
         speaker = _column("speaker", options.speaker_column, names)
         return cls(
             audio, text, speaker, *(_column(key, None, names) for key in ("source", "split", "offset", "duration"))
@@ -110,7 +111,10 @@ def _column(key: str, wanted: str | None, names: Sequence[str]) -> str | None:
         if wanted in names:
             return wanted
         nearest = process.extractOne(wanted, names)
-        raise _NoColumnError(f"no column {wanted!r}", f"did you mean {nearest[0]!r}?" if nearest else "it has none")
+        option = _OPTIONS.get(key, "--keep")
+        raise _NoColumnError(
+            f"{option}: no column {wanted!r}", f"did you mean {nearest[0]!r}?" if nearest else "it has none"
+        )
     folded = {name.strip().lower(): name for name in reversed(names)}
     return next((folded[name] for name in (key, *OTHER_NAMES.get(key, ())) if name in folded), None)
 
