@@ -2,7 +2,7 @@
 
 from audio.errors import AudioError, CepstraError
 
-__all__ = ["AudioError", "BundleError", "CepstraError", "ConfigError", "ManifestError", "TrainingError"]
+__all__ = ["AudioError", "BundleError", "CepstraError", "ConfigError", "ManifestError", "PhrasesError", "TrainingError"]
 
 
 class ManifestError(CepstraError):
@@ -15,6 +15,10 @@ class BundleError(CepstraError):
 
 class ConfigError(CepstraError):
     """A setting that doesn't exist or doesn't fit; names the nearest known one."""
+
+
+class PhrasesError(CepstraError):
+    """A phrase file that can't be used; names file, line and column."""
 
 
 class TrainingError(CepstraError):

@@ -1,0 +1,31 @@
+"""Phrase files that are plain text: one template per line, which is its own intent."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from asr.phrases.faults import FaultyError, shown
+from asr.phrases.grammar import Definitions, Template
+from asr.phrases.nodes import Place
+from asr.phrases.template import Written, parse, tokens
+
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
+
+
+def read_lines(text: str, language: str) -> Definitions:
+    """Every line's template. Raises FaultyError."""
+    found = Definitions(language)
+    for number, line in enumerate(text.split("\n"), 1):
+        kept = _COMMENT.sub("", line)
+        name = kept.strip()
+        if not name:
+            continue
+        place = Place(number, len(kept) - len(kept.lstrip()) + 1)
+        if name in found.intents:
+            first = found.intents[name][0].place.line
+            raise FaultyError(place, f"{shown(name)} is there already, on line {first}; take one of them away")
+        found.intents[name] = [Template(parse(tokens(Written(name, place))), name, place)]
+    if not found.intents:
+        raise FaultyError(Place(1, 1), "no sentence in the file; write one per line")
+    return found
