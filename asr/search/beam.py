@@ -1,9 +1,9 @@
-"""Beam search over the decoder, with CTC's prefix score in the ranking if wanted."""
+"""Beam search over the decoder, with CTC's prefix score in the ranking if wanted, and held to a graph if wanted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,7 +12,20 @@ from asr.search.greedy import forbid
 from asr.search.hypothesis import BOS, EOS, LONGEST_GROUP, Hypothesis, SearchOptions, repeats
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from asr.search.backend import Backend, Floats, Ints, Memory
+
+
+class Graph(Protocol):
+    """The texts that may be written, as paths of tokens from state 0 to a final state."""
+
+    @property
+    def final(self) -> NDArray[np.bool_]:
+        """(S,), whether a text may end in the state."""
+
+    def arcs(self, state: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Tokens that may follow, ascending, and the states that they lead to."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,8 @@ class _Partial:
     log_probs: tuple[float, ...]
     row: int  # in the cache
     ctc: PrefixState | None
+    state: int = 0  # of the graph
+    deviations: tuple[float, ...] = ()
 
     def score(self, options: SearchOptions) -> float:
         return options.score(self.log_probs, 0.0 if self.ctc is None else self.ctc.score)
@@ -38,10 +53,13 @@ class _Utterance:
     finished: list[Hypothesis] = field(default_factory=list)
 
 
-def beam(backend: Backend, memory: Memory, seconds: list[float], options: SearchOptions) -> list[list[Hypothesis]]:
-    """Per utterance its hypotheses, best first, at most options.beam and at least one.
+def beam(
+    backend: Backend, memory: Memory, seconds: list[float], options: SearchOptions, graph: Graph | None = None
+) -> list[list[Hypothesis]]:
+    """Per utterance its hypotheses, best first, at most options.beam; at least one, unless a graph holds the search.
 
-    All beams of all utterances make one step together.
+    All beams of all utterances make one step together. Held to a graph, only its texts are found; none where the sound
+    is too short for any of them.
     """
     utterances = []
     for i, s in enumerate(seconds):
@@ -59,40 +77,71 @@ def beam(backend: Backend, memory: Memory, seconds: list[float], options: Search
         for utterance in utterances:
             count = len(utterance.partials)
             if count:
-                _advance(utterance, scores[start : start + count], start, options)
+                _advance(utterance, scores[start : start + count], start, options, graph)
             start += count
     return [sorted(u.finished, key=lambda h: -h.score)[: options.beam] for u in utterances]
 
 
-def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchOptions) -> None:
+def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchOptions, graph: Graph | None) -> None:
     """One token more for each partial of the beam; the best options.beam go on or finish. Rows start at `start`."""
     extended: list[_Partial] = []
     for i, partial in enumerate(utterance.partials):
-        if len(partial.tokens) >= utterance.limit:
-            candidates = np.array([EOS])
-        else:
-            # Some to spare: CTC may prefer others than the decoder does, and a loop forbids one token per group size
-            count = min(scores.shape[1], 2 * options.beam + LONGEST_GROUP)
-            candidates = np.argpartition(-scores[i], count - 1)[:count]
-            candidates = np.union1d(candidates, [EOS])
-        candidates = np.array([
-            t for t in candidates
-            if np.isfinite(scores[i, t]) and (t == EOS or not repeats(partial.tokens, int(t), options.repeat_limit))
-        ])  # fmt: skip
+        may_grow = len(partial.tokens) < utterance.limit
+        candidates = (
+            _likeliest(partial, scores[i], options, may_grow=may_grow)
+            if graph is None
+            else _within(graph, partial, scores[i], options, may_grow=may_grow)
+        )
         states = _extend_ctc(utterance.scorer, partial, candidates)
+        following = [0] * len(candidates) if graph is None else _targets(graph, partial.state, candidates)
+        best = float(scores[i].max())
         extended += [
-            _Partial((*partial.tokens, int(t)), (*partial.log_probs, float(scores[i, t])), start + i, state)
-            for t, state in zip(candidates, states, strict=True)
-        ]
+            _Partial(
+                (*partial.tokens, int(t)), (*partial.log_probs, float(scores[i, t])), start + i, ctc, state,
+                () if graph is None else (*partial.deviations, float(scores[i, t]) - best),
+            )
+            for t, ctc, state in zip(candidates, states, following, strict=True)
+        ]  # fmt: skip
     extended.sort(key=lambda p: -p.score(options))
     utterance.partials = []
     for partial in extended[: options.beam]:
         if partial.tokens[-1] == EOS:
-            utterance.finished.append(Hypothesis(partial.tokens[:-1], partial.log_probs, partial.score(options)))
+            utterance.finished.append(
+                Hypothesis(partial.tokens[:-1], partial.log_probs, partial.score(options), partial.deviations)
+            )
         else:
             utterance.partials.append(partial)
     if len(utterance.finished) >= options.beam and not _may_improve(utterance, options):
         utterance.partials = []
+
+
+def _likeliest(partial: _Partial, scores: Floats, options: SearchOptions, *, may_grow: bool) -> Ints:
+    """Tokens to go on with where any text may be written."""
+    if not may_grow:
+        return np.array([EOS])
+    # Some to spare: CTC may prefer others than the decoder does, and a loop forbids one token per group size
+    count = min(len(scores), 2 * options.beam + LONGEST_GROUP)
+    candidates = np.union1d(np.argpartition(-scores, count - 1)[:count], [EOS])
+    return np.array([
+        t for t in candidates
+        if np.isfinite(scores[t]) and (t == EOS or not repeats(partial.tokens, int(t), options.repeat_limit))
+    ])  # fmt: skip
+
+
+def _within(graph: Graph, partial: _Partial, scores: Floats, options: SearchOptions, *, may_grow: bool) -> Ints:
+    """Tokens to go on with where the graph says what may be written: the likeliest of those, and the end if allowed."""
+    tokens = graph.arcs(partial.state)[0].astype(np.int64) if may_grow else np.zeros(0, np.int64)
+    count = 4 * options.beam  # to spare, since CTC may prefer others than the decoder does
+    if len(tokens) > count:
+        tokens = tokens[np.argpartition(-scores[tokens], count - 1)[:count]]
+    candidates = np.append(tokens, EOS) if graph.final[partial.state] else tokens
+    return candidates[np.isfinite(scores[candidates])]
+
+
+def _targets(graph: Graph, state: int, candidates: Ints) -> list[int]:
+    """Where each token leads; the end leads nowhere."""
+    tokens, targets = graph.arcs(state)
+    return [0 if t == EOS else int(targets[np.searchsorted(tokens, t)]) for t in candidates]
 
 
 def _may_improve(utterance: _Utterance, options: SearchOptions) -> bool:

@@ -54,6 +54,9 @@ class Hypothesis:
     tokens: tuple[int, ...]  # without BOS and EOS
     log_probs: tuple[float, ...]  # the decoder's, of each token and, last, of the end
     score: float  # what the search ranked by
+    # How far each log-probability is below that of the token the decoder would rather have written there: 0 is its own
+    # choice. Only where a graph held the search
+    deviations: tuple[float, ...] = ()
 
 
 def repeats(tokens: tuple[int, ...], token: int, limit: int) -> bool:

@@ -286,3 +286,84 @@ def test_nothing_to_decode(options: SearchOptions) -> None:
 def test_options_out_of_range_are_refused_by_name(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(values))):
         SearchOptions(**values)
+
+
+# Held to a graph
+
+Text = tuple[int, ...]
+
+
+class Tree:
+    """The given texts as a graph: a state for each beginning."""
+
+    def __init__(self, texts: set[Text]) -> None:
+        beginnings = sorted({text[:i] for text in texts for i in range(len(text) + 1)} | {()})
+        self._numbers = {beginning: i for i, beginning in enumerate(beginnings)}
+        self._beginnings = beginnings
+        self.final: NDArray[np.bool_] = np.array([beginning in texts for beginning in beginnings])
+
+    def arcs(self, state: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        here = self._beginnings[state]
+        found = [(b[-1], i) for b, i in self._numbers.items() if len(b) == len(here) + 1 and b[:-1] == here]
+        return np.array([t for t, _ in sorted(found)], np.int32), np.array([i for _, i in sorted(found)], np.int32)
+
+
+def scored(seed: int, text: Text, options: SearchOptions, memory: Memory) -> float:
+    log_probs = [float(chance(seed, text[:i])[token]) for i, token in enumerate((*text, EOS))]
+    total = (1 - options.ctc_weight) * sum(log_probs)
+    if options.ctc_weight:
+        total += options.ctc_weight * _ctc_brutally(memory.ctc[0, : memory.lengths[0]], text)
+    return total / len(log_probs)
+
+
+some_texts = st.sets(st.lists(st.sampled_from([3, 4, 5]), max_size=3).map(tuple), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+@settings(derandomize=True, max_examples=25, deadline=None)
+@given(texts=some_texts, seed=st.integers(0, 5))
+def test_a_wide_beam_ranks_all_sentences_by_their_full_score(weight: float, texts: set[Text], seed: int) -> None:
+    options = SearchOptions(beam=100, ctc_weight=weight, min_tokens=4)
+    memory = _memory([seed])
+    (found,) = beam(Tables(), memory, [0.01], options, Tree(texts))
+    expected = sorted(((scored(seed, text, options, memory), text) for text in texts), reverse=True)
+    possible = [(score, text) for score, text in expected if score > -np.inf]
+    assert [h.tokens for h in found[: len(possible)]] == [text for _, text in possible]
+    assert [h.score for h in found[: len(possible)]] == pytest.approx([score for score, _ in possible], abs=1e-5)
+
+
+@settings(derandomize=True, max_examples=50, deadline=None)
+@given(texts=some_texts, seed=st.integers(0, 20), width=st.integers(1, 4))
+def test_a_narrow_beam_writes_nothing_but_sentences(texts: set[Text], seed: int, width: int) -> None:
+    (found,) = beam(Tables(), _memory([seed]), [0.01], SearchOptions(beam=width, ctc_weight=0.3), Tree(texts))
+    assert {h.tokens for h in found} <= texts
+    assert len({h.tokens for h in found}) == len(found) <= width
+
+
+def test_deviations_are_measured_from_what_the_decoder_would_have_written() -> None:
+    text = (3, 5)
+    (found,) = beam(Tables(), _memory([2]), [0.01], SearchOptions(beam=2), Tree({text}))
+    expected = []
+    for i, token in enumerate((*text, EOS)):
+        scores = chance(2, text[:i])
+        scores[[BLANK, BOS]] = -np.inf
+        expected.append(float(scores[token] - scores.max()))
+    assert found[0].deviations == pytest.approx(expected, abs=1e-6)
+    assert min(expected) < 0
+
+
+def test_a_sentence_longer_than_the_sound_allows_is_not_found() -> None:
+    options = SearchOptions(beam=3, min_tokens=2)
+    (found,) = beam(Tables(), _memory([1]), [0.01], options, Tree({(3, 4, 5)}))
+    assert found == []
+    (found,) = beam(Tables(), _memory([1]), [0.01], options, Tree({(3, 4, 5), (4, 4)}))
+    assert [h.tokens for h in found] == [(4, 4)]
+
+
+def test_a_batch_is_held_to_the_graph_as_each_alone_is() -> None:
+    graph, options = Tree({(3,), (4, 5), (5, 5, 3), (3, 4)}), SearchOptions(beam=3, ctc_weight=0.3)
+    together = beam(Tables(), _memory([0, 1, 2]), [0.01] * 3, options, graph)
+    for number, found in enumerate(together):
+        (alone,) = beam(Tables(), _memory([number]), [0.01], options, graph)
+        assert [h.tokens for h in found] == [h.tokens for h in alone]
+        assert [h.score for h in found] == pytest.approx([h.score for h in alone])
