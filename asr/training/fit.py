@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
+import signal
 import sys
+import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -64,7 +67,7 @@ def fit(
         auto_insert_metric_name=False, enable_version_counter=False, save_weights_only=True,
     )  # fmt: skip
     shown = [Display(config.steps, throughput), Pictures(folder.path)]
-    with _quiet():
+    with _quiet(), _loaders_ended():
         trainer = _trainer(config, [throughput, *shown, WorstBatchFirst(), keeper, saver])
         say(
             f"{len(data.train_data)} utterances, {duration(data.train_data.seconds().sum())}, "
@@ -126,6 +129,27 @@ def _loggers(folder: Folder, history: History) -> list[Logger]:
         folder.path, name="", version="tensorboard", purge_step=history[-1][0] + 1 if history else None
     )
     return [log, board]
+
+
+@contextmanager
+def _loaders_ended() -> Iterator[None]:
+    """End what loads data, however the training ended.
+
+    Those processes ignore SIGTERM, by which the interpreter ends them where an error still holds on to them: it would
+    wait for ever.
+    """
+    before = multiprocessing.active_children()
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            heard = signal.signal(signal.SIGCHLD, signal.SIG_DFL) if hasattr(signal, "SIGCHLD") else None
+            for child in multiprocessing.active_children():
+                if child not in before:
+                    child.kill()
+                    child.join()
+            if heard is not None:
+                signal.signal(signal.SIGCHLD, heard)  # torch's, which takes a loader that is killed for a fault
 
 
 @contextmanager
