@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 QUANTILES = {"shortest": 0.0, "median": 0.5, "p95": 0.95, "longest": 1.0}
 NO_SOURCE = "(none)"
 SHOWN = 0.995  # of the rows fit the picture's width; one row of a minute must not make the others a line
+LONGEST_NAME = 40  # letters of a source's name in the picture
 MOST_SOURCES = 8  # in the picture each has a colour; the rest are one
 
 
@@ -94,6 +97,7 @@ def plot_lengths(path: Path, by_source: Mapping[str, Stats]) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  an extra, and slow to import
         from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
     except ImportError as error:
         raise ManifestError(f"{path}: pictures need matplotlib: pip install 'cepstra[train]'") from error
 
@@ -111,18 +115,36 @@ def plot_lengths(path: Path, by_source: Mapping[str, Stats]) -> None:
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.hist(shown, bins=np.linspace(0, edge, 61).tolist(), stacked=True, label=list(groups))
-    title = f"{len(lengths):,} rows, {lengths.sum() / 3600:.2f} h"
+    names = [f" {_shown(name)}" for name in groups]  # the space: matplotlib leaves out what begins with _
+    axes.hist(shown, bins=np.linspace(0, edge, 61).tolist(), stacked=True, label=names)
+    title = f"{len(lengths):,} row{'s' if len(lengths) > 1 else ''}, {_time(float(lengths.sum()))}"
     title += f" ({longer:,} longer than {edge:g} s, in the last bar)" if longer else ""
     axes.set(xlabel="length (s)", ylabel="rows", title=title, xlim=(0, edge))
-    axes.legend(frameon=False)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
-    with atomic(path, ManifestError) as file:
+    if len(groups) > 1:
+        for text in axes.legend(frameon=False).get_texts():
+            text.set_parse_math(False)  # a name may hold dollar signs
+    with atomic(path, ManifestError) as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a name may use letters that the font lacks
         figure.savefig(file, format=kind, dpi=120)
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:,.2f} h"
+
+
+def _shown(name: str) -> str:
+    """A source's name, in a legend that leaves room for the bars."""
+    name = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _round_edge(seconds: float) -> float:
     """The next of 1, 2, 3, 5, 10, 12, 15, 20 … that is not below."""
     steps = np.array([1, 2, 3, 5, 10, 12, 15, 20, 25, 30, 40, 60, 90, 120, 300, 600, 1800, 3600])
     above = steps[steps >= seconds]
-    return float(above[0]) if len(above) else seconds
+    return float(above[0]) if len(above) else math.ceil(seconds / 3600) * 3600.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -58,6 +59,36 @@ def test_the_picture_has_colours_for_the_sources(tmp_path: Path, sources: int) -
     # bars of one colour each, far larger than the antialiased edges of letters
     vivid = colours[(times > 200) & (np.ptp(colours, axis=1) > 60)]
     assert len(vivid) >= min(sources, 6)
+
+
+def drawn(path: Path, rows: list[Utterance]) -> list[str]:
+    """The texts in the picture, which matplotlib notes beside the shapes of their letters."""
+    plot_lengths(path, count(rows)[1])
+    return re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))
+
+
+def test_what_the_picture_says(tmp_path: Path) -> None:
+    rows = [Utterance(Path("/a.wav"), seconds, "x", source="hall") for seconds in (1.0, 2.5, 2.5, 2.6)]
+    texts = drawn(tmp_path / "a.svg", rows)
+    assert "4 rows, 8.6 s" in texts
+    assert {"length (s)", "rows"} <= set(texts)
+    assert "hall" not in " ".join(texts)  # one colour needs no legend
+    assert not [
+        text for text in texts[texts.index("length (s)") :] if "." in text and text != "4 rows, 8.6 s"
+    ]  # whole rows
+    assert "1 row, 20.0 min" in drawn(tmp_path / "b.svg", [Utterance(Path("/a.wav"), 1200, "x")])
+    many = [Utterance(Path("/a.wav"), 4000.0, "x")] * 1200
+    texts = drawn(tmp_path / "c.svg", many)
+    assert "1,200 rows, 1,333.33 h" in texts
+    assert any(re.fullmatch(r"1,\d00|1,\d50", text) for text in texts)
+    assert "6000" in texts  # the axis ends on a whole hour
+
+
+def test_any_name_of_a_source_can_be_drawn(tmp_path: Path) -> None:
+    names = ["a" * 300, "_hidden", "$x_1$", "100 % $", "語", "two\nlines"]  # a warning would fail the test
+    texts = drawn(tmp_path / "a.svg", [Utterance(Path("/a.wav"), 1.5, "x", source=name) for name in names])
+    for shown in ("a" * 39 + "…", "_hidden", "$x_1$", "100 % $", "語", "two?lines"):
+        assert any(text.strip() == shown for text in texts)
 
 
 def test_pictures_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
