@@ -7,6 +7,7 @@ with its cache), `tokenizer.json`, and `config.json`, which describes the other 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import struct
 import zipfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.errors import BundleError, CepstraError
-from asr.files import atomic
+from asr.files import write_atomically
 from asr.model.config import ModelConfig
 from asr.tokenizer import Tokenizer
 from audio.mfcc import MfccSpec
@@ -61,12 +62,14 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
     }
     try:
-        parts = {_CONFIG: json.dumps(config, indent=1).encode(), **parts}
+        parts = {_CONFIG: json.dumps(config, indent=1, allow_nan=False).encode(), **parts}
     except (TypeError, ValueError) as error:
         raise BundleError(f"{path}: the facts can't be written as JSON ({error}); use plain values") from None
-    with atomic(path, BundleError) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
         for name, data in parts.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+    write_atomically(path, whole.getvalue(), BundleError)
 
 
 def read_bundle(path: str | Path) -> Bundle:
@@ -106,7 +109,7 @@ def _read_part(path: Path, archive: zipfile.ZipFile, name: str, size: int) -> by
 
 def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
     try:
-        config = json.loads(parts[_CONFIG])
+        config = json.loads(parts[_CONFIG], parse_constant=_no_number)
         version, digests = config["format"], dict(config["sha256"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(_unusable(path, error)) from None
@@ -134,6 +137,10 @@ def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
         raise BundleError(f"{path}: {error}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise BundleError(_unusable(path, error)) from None
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number in JSON")
 
 
 def _unusable(path: Path, error: Exception) -> str:

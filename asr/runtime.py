@@ -75,7 +75,8 @@ class OnnxBackend:
 
 def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.InferenceSession:
     try:
-        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        # Without the fallback, which prints to standard output what it then raises all the same
+        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
         reason = " ".join(str(error).split())
         raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {reason}; export it again") from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,7 @@ from audio.sources import CONVERT, unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -42,7 +45,7 @@ class SndfileReader:
     def __init__(self, window: Window) -> None:
         window.seek(0)
         try:
-            with _uninterrupted():
+            with _uninterrupted(), _quiet():
                 self._file = _Sequential(window)
         except soundfile.LibsndfileError as error:
             window.check()
@@ -59,6 +62,9 @@ class SndfileReader:
         self.container = str(self._file.format)
         self.warnings: list[str] = []
 
+    def _hushed(self) -> AbstractContextManager[None]:
+        return _quiet() if self.container == "MP3" else nullcontext()
+
     def close(self) -> None:
         """Free the decoder."""
         self._file.close()
@@ -74,7 +80,7 @@ class SndfileReader:
                 landing = max(0, min(landing, self.frames - round(_LAST_PAGE * self.sample_rate)))
         if landing:
             try:
-                with _uninterrupted():
+                with _uninterrupted(), self._hushed():
                     self._frame = int(self._file.seek(landing))
             except soundfile.LibsndfileError as error:
                 self._window.check()
@@ -91,7 +97,7 @@ class SndfileReader:
             return np.empty((0, self.channels), np.float32)
         block = np.full((count, self.channels), np.nan, np.float32)
         try:
-            with _uninterrupted():
+            with _uninterrupted(), self._hushed():
                 read = self._file.read(out=block)
         except soundfile.LibsndfileError as error:
             self._damaged = True
@@ -114,6 +120,32 @@ class SndfileReader:
         warning = "another recording follows the first in it and is left out; split the file, or convert it with ffmpeg"
         if follows and warning not in self.warnings:
             self.warnings.append(warning)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Send what C code writes to standard error nowhere: libmpg123 comments on every damaged frame there.
+
+    In the main thread only, since whatever other threads write meanwhile is lost too.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 @contextmanager

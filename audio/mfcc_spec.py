@@ -60,9 +60,13 @@ class MfccSpec:
         positive = ("sample_rate", "running_frames", "scale", "log_floor", "energy_floor")
         rules = [(f"{name} is above 0", getattr(self, name) > 0) for name in positive]
         rules += [
+            # Bounds far beyond use, so that no setting asks for more memory than a computer has
+            ("scale is at most 1e9", self.scale <= 1e9),
+            ("running_frames is at most 1000000", self.running_frames <= 1_000_000),
+            ("n_mels is at most 1024", self.n_mels <= 1024),
             ("0 < hop <= frame <= fft", 0 < self.hop <= self.frame <= self.fft),
             ("frame is 2 samples or more", self.frame >= 2),
-            ("fft is even and at most 65536", self.fft % 2 == 0 and self.fft <= 65536),
+            ("fft is even and at most 8192", self.fft % 2 == 0 and self.fft <= 8192),
             ("n_mels <= fft", self.n_mels <= self.fft),
             ("0 < n_cepstra <= n_mels", 0 < self.n_cepstra <= self.n_mels),
             ("0 <= low_hz < high_hz <= sample_rate / 2", 0 <= self.low_hz < self.high_hz <= self.sample_rate / 2),

@@ -78,6 +78,7 @@ def wave_extent(window: Window) -> Extent | None:
     form: _Format | None = None
     large: int | None = None  # size of the data chunk from ds64
     position = 12
+    whole = False  # from here on there are whole chunks only: where that holds of one chunk, it does of all behind it
     for _ in range(_MOST_CHUNKS):
         head = window.at(position, 8)
         if len(head) < 8 or not _is_name(head[:4]):
@@ -92,7 +93,8 @@ def wave_extent(window: Window) -> Extent | None:
                 raise unusable(name, "damaged: no fmt chunk before the samples", "record or convert it again")
             if claimed == 0xFFFFFFFF and large is not None:
                 claimed = large if 0 < large < _STREAMED_64 else 0
-            if claimed or not _chunks_follow(window, body, order):
+            whole = whole or (claimed == 0 and _chunks_follow(window, body, order))
+            if claimed or not whole:
                 return _extent(form, body, claimed, window, CONTAINERS[container])
         position = _next(window, body, claimed, order)
     window.check()

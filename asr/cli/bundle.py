@@ -113,12 +113,12 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, Mapping) and value.keys() == {"utterances", "wer", "cer"}:
             wer, cer = _percent(value["wer"]), _percent(value["cer"])
-            yield f"{indent}{key}: WER {wer}, CER {cer}, {value['utterances']} utterances"
+            yield f"{indent}{_shown(key)}: WER {wer}, CER {cer}, {value['utterances']} utterances"
         elif isinstance(value, Mapping) and value:
-            yield f"{indent}{key}:"
+            yield f"{indent}{_shown(key)}:"
             yield from _lines(value, indent + "  ")
         else:
-            yield f"{indent}{key}: {_shown(value)}"
+            yield f"{indent}{_shown(key)}: {_shown(value)}"
 
 
 def _percent(rate: float | None) -> str:
@@ -133,4 +133,5 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         more = f", … ({len(value)} in all)" if len(value) > 8 else ""
         return ", ".join(map(_shown, value[:8])) + more
-    return " ".join(str(value).split())
+    # What a bundle says of itself is anyone's text: none of it may move the cursor
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(str(value).split()))

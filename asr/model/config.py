@@ -29,13 +29,17 @@ class ModelConfig:
     dropout: float = 0.1  # on every residual branch, in training
 
     def __post_init__(self) -> None:
-        for name in _SIZES:
+        for name, most in _MOST.items():
             if not _is_count(getattr(self, name), least=1):
                 raise ConfigError(f"model: {name}={getattr(self, name)!r} is not a whole number above 0")
+            if getattr(self, name) > most:
+                raise ConfigError(f"model: {name} is more than {most}, which no computer here could train")
         if not isinstance(self.windows, tuple) or not all(_is_count(w, least=0) for w in (self.splice, *self.windows)):
             raise ConfigError(
                 f"model: splice={self.splice!r} and windows={self.windows!r}: whole numbers, 0 or more, are expected"
             )
+        if max(self.splice, *self.windows, 0) > _MOST["max_positions"]:
+            raise ConfigError(f"model: splice and windows are at most {_MOST['max_positions']}")
         if self.d_model % self.heads or (self.d_model // self.heads) % 2:
             raise ConfigError(f"model: d_model={self.d_model} is not heads={self.heads} times an even number")
         if not isinstance(self.dropout, float | int) or not 0 <= self.dropout < 1:
@@ -61,7 +65,16 @@ class ModelConfig:
         return cls(**{**values, "windows": tuple(windows) if isinstance(windows, list) else windows})
 
 
-_SIZES = ("d_model", "heads", "encoder_layers", "encoder_ff", "decoder_layers", "decoder_ff", "stride", "max_positions")
+_MOST = {  # sizes, and bounds far beyond use: a damaged file must not ask for all memory
+    "d_model": 8192,
+    "heads": 512,
+    "encoder_layers": 256,
+    "encoder_ff": 65536,
+    "decoder_layers": 256,
+    "decoder_ff": 65536,
+    "stride": 100,
+    "max_positions": 1_000_000,
+}
 
 
 def _is_count(value: object, least: int) -> bool:

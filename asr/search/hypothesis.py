@@ -24,8 +24,8 @@ class SearchOptions:
     repeat_limit: int = 4  # a group of 1 to 4 tokens may come this many times in a row, not more
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ConfigError(f"search: beam={self.beam} must be at least 1")
+        if not isinstance(self.beam, int) or self.beam < 1:
+            raise ConfigError(f"search: beam={self.beam!r} must be a whole number, at least 1")
         if not 0 <= self.ctc_weight <= 1:
             raise ConfigError(f"search: ctc_weight={self.ctc_weight} is not in [0, 1]")
         if self.repeat_limit < 1 or self.min_tokens < 1 or not 0 < self.tokens_per_second < math.inf:

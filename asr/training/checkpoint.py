@@ -15,7 +15,7 @@ from asr.training.weights import SUFFIX, read_weights
 from audio.mfcc import MfccSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
@@ -45,22 +45,35 @@ def read_checkpoint(path: Path) -> Trained:
         raise ConfigError(f"{path}: {_instead(path)}")
     content = read_weights(path) if path.suffix == SUFFIX else _read(path)
     facts = content["cepstra"]
+    weights = {k.removeprefix("model."): v for k, v in content["state_dict"].items() if k.startswith("model.")}
     try:
         tokenizer = Tokenizer.from_json(facts["tokenizer"])
         config, spec = ModelConfig.from_dict(facts["model"]), MfccSpec.from_dict(facts["front_end"])
         language, steps = str(facts["language"]), int(content.get("global_step", 0))
+        # Shapes alone first: memory is taken for what the file holds, not for what it says of itself
+        with torch.device("meta"):
+            unfit = _unfit(Transformer(config, spec, tokenizer.vocab_size).state_dict(), weights)
+        if unfit:
+            raise ConfigError(f"damaged: its weights don't fit its own settings ({unfit})")
         model = Transformer(config, spec, tokenizer.vocab_size)
     except CepstraError as error:
         raise ConfigError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"{path}: damaged: its description can't be used ({type(error).__name__}: {error})") from None
-    weights = {k.removeprefix("model."): v for k, v in content["state_dict"].items() if k.startswith("model.")}
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1].strip()
-        raise ConfigError(f"{path}: its weights don't fit its own settings ({first})") from None
+    except (RuntimeError, MemoryError):
+        raise ConfigError(f"{path}: its settings ask for more memory than there is; give another checkpoint") from None
+    model.load_state_dict(weights)
     return Trained(model.eval(), tokenizer, language, facts, steps)
+
+
+def _unfit(wanted: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]) -> str:
+    """The first weight that is missing, not wanted, or of another shape or kind; "" if there is none."""
+    for name, tensor in wanted.items():
+        if name not in found:
+            return f"{name} is missing"
+        if found[name].shape != tensor.shape or found[name].is_floating_point() != tensor.is_floating_point():
+            return f"{name} is {tuple(found[name].shape)}, not {tuple(tensor.shape)}"
+    return next((f"{name} isn't one of them" for name in found if name not in wanted), "")
 
 
 def average(paths: Sequence[Path], target: Path, **facts: object) -> None:
@@ -111,7 +124,7 @@ def _read(path: Path) -> dict[str, Any]:
         not isinstance(content, dict)
         or not isinstance(content.get("cepstra"), dict)
         or not isinstance(content.get("state_dict"), dict)
-        or not all(isinstance(value, torch.Tensor) for value in content["state_dict"].values())
+        or not all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in content["state_dict"].items())
     ):
         raise ConfigError(f"{path}: not a checkpoint of `cepstra train`")
     return content

@@ -106,6 +106,14 @@ def test_nothing_to_note_is_said(path: Path) -> None:
         cepstra("bundle", "describe", path)
 
 
+def test_what_a_bundle_says_of_itself_moves_no_cursor(path: Path, toy: tuple[Trained, Bundle]) -> None:
+    facts = {"note\x1b[1m": {"x\x07": "a\x1b[2J\rb"}, "licence": "\u202eno\x9b2J"}
+    write_bundle(path, replace(toy[1], name="x\n\x1b[2Jy", facts=facts))
+    shown = cepstra("bundle", "show", path)
+    assert all(c == "\n" or c.isprintable() for c in shown)
+    assert "name: x \N{REPLACEMENT CHARACTER}[2Jy" in shown.splitlines()
+
+
 def test_the_bundle_that_ships_tells_licence_and_error_rates() -> None:
     shown = cepstra("bundle", "show")
     facts = read_bundle(DEFAULT_BUNDLE).facts

@@ -118,7 +118,18 @@ def test_reading_executes_nothing(tmp_path: Path, how: str) -> None:
         (lambda c: c["cepstra"]["model"].update(heads=3), "heads=3"),
         (lambda c: c["cepstra"].update(tokenizer="{}"), "tokenizer"),
         (lambda c: c["cepstra"]["model"].update(d_model=32), "its weights don't fit its own settings"),
-        (lambda c: c["state_dict"].popitem(), "its weights don't fit its own settings (Missing key"),
+        (lambda c: c["state_dict"].popitem(), "its weights don't fit its own settings (decoder.norm.bias is missing)"),
+        (lambda c: c["state_dict"].update({"model.more": torch.zeros(1)}), "(more isn't one of them)"),
+        (lambda c: c["state_dict"].update({7: torch.zeros(1)}), "not a checkpoint of `cepstra train`"),
+        (lambda c: c["state_dict"].update({"model.ctc_head.bias": torch.zeros(9)}), "ctc_head.bias is (9,), not ("),
+        # What it says of itself is never what memory is taken for
+        (lambda c: c["cepstra"]["model"].update(d_model=8000), "its weights don't fit its own settings"),
+        (lambda c: c["cepstra"]["model"].update(d_model=10**30), "d_model is more than 8192"),
+        (lambda c: c["cepstra"]["model"].update(encoder_ff=2**62), "encoder_ff is more than 65536"),
+        (lambda c: c["cepstra"]["model"].update(encoder_layers=10**9), "encoder_layers is more than 256"),
+        (lambda c: c["cepstra"]["model"].update(stride=10**9), "stride is more than 100"),
+        (lambda c: c["cepstra"]["model"].update(windows=[10**30]), "splice and windows are at most"),
+        (lambda c: c["cepstra"]["front_end"].update(fft=65536, n_mels=60000), "n_mels is at most 1024"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, change: Any, message: str) -> None:

@@ -1,12 +1,16 @@
 """Ctrl-C while a decoder reads through callbacks from C, where Python would print the exception and go on."""
 
 import io
+import os
 import signal
+import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import soundfile
 
+from audio.errors import AudioError, AudioWarning
 from audio.reading import read_audio
 
 
@@ -59,3 +63,16 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert len(read_audio(Interrupted(encoded("FLAC"), 2))) == 16000 * 20
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_what_the_decoder_says_of_damage_is_our_one_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    """libmpg123 writes to standard error by itself, a line and more for each damaged frame."""
+    rng = np.random.default_rng(0)
+    damaged = bytearray(encoded("MP3"))
+    for place in rng.integers(0, len(damaged), 300):
+        damaged[place] = rng.integers(256)
+    with warnings.catch_warnings(), suppress(AudioError):
+        warnings.simplefilter("ignore", AudioWarning)
+        read_audio(bytes(damaged))
+    os.write(2, b"still here")  # standard error is whole again
+    assert capfd.readouterr().err == "still here"

@@ -234,6 +234,21 @@ def test_an_empty_data_chunk_among_others_is_empty_and_a_later_one_counts() -> N
     np.testing.assert_array_equal(read_audio(file), expected)
 
 
+def test_thousands_of_chunks_are_walked_once() -> None:
+    """Whether whole chunks follow an empty data chunk was asked anew at each: a small file took a minute."""
+
+    class Counting(io.BytesIO):
+        reads = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            Counting.reads += 1
+            return super().read(size)
+
+    with pytest.raises(AudioError, match="only a header, no samples"):
+        read_audio(Counting(riff(fmt(), *[chunk(b"data", b"")] * 2000)))
+    assert Counting.reads < 20 * 2000
+
+
 def test_12_and_20_bit_samples_fill_the_upper_bits_of_whole_bytes() -> None:
     data, expected = ramp()
     np.testing.assert_array_equal(read_audio(riff(fmt(bits=12), chunk(b"data", data))), expected)
