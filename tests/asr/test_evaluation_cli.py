@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import soundfile
 import typer
 from rich.console import Console
 from typer.testing import CliRunner
@@ -200,3 +201,34 @@ def test_a_bad_file_takes_no_good_one_with_it() -> None:
     answers = transcribe_all(heard, utterances).answers
     assert heard.batches == [["a.wav", "bad.wav", "c.wav"], ["a.wav"], ["bad.wav"], ["c.wav"]]
     assert [type(answer) for answer in answers] == [Result, AudioError, Result]
+
+
+def test_outputs_are_replaced_but_nothing_that_is_read(manifest: Path, tmp_path: Path) -> None:
+    heard = Heard({"a.wav": "light on", "b.wav": "five", "c.wav": "stop"})
+    page, figures, sound = tmp_path / "page.html", tmp_path / "figures.json", tmp_path / "a.wav"
+    page.write_text("old")
+    assert run(heard, [manifest], report=page, json=figures)[0] == 0
+    assert run(heard, [manifest], report=page, json=figures)[0] == 0
+    assert page.read_text() != "old"
+    soundfile.write(sound, [0.0] * 10, 8000)
+    before, batches = manifest.read_bytes(), len(heard.batches)
+    attempts: list[tuple[dict[str, Path], str]] = [
+        ({"json": manifest}, f"--json {manifest}: is read by this command, and would be replaced"),
+        ({"report": sound}, f"--report {sound}: is a recording, and would be replaced"),
+        ({"report": page, "json": page}, f"--json {page}: --report goes to the same file"),
+        ({"report": tmp_path / "no" / "x.html"}, f"--report {tmp_path}/no/x.html: there is no folder"),
+    ]
+    for outputs, message in attempts:
+        with pytest.raises(CepstraError) as caught:
+            run(heard, [manifest], report=outputs.get("report"), json=outputs.get("json"))
+        assert str(caught.value).startswith(message)
+    assert (manifest.read_bytes(), len(heard.batches)) == (before, batches)
+
+
+def test_parts_of_one_file_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    rows = [{"audio_filepath": "talk.wav", "duration": 1.5, "text": "a", "offset": at} for at in (0, 1234.5678)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(Heard({"talk.wav": "a"}), [path], json=tmp_path / "figures.json")
+    names = {each["name"] for each in json.loads((tmp_path / "figures.json").read_text())["utterances"]}
+    assert names == {f"{tmp_path}/talk.wav#t=0,1.5", f"{tmp_path}/talk.wav#t=1234.5678,1236.0678"}

@@ -155,7 +155,7 @@ def test_rows_without_a_speaker_are_mentioned(words: Path, tmp_path: Path) -> No
 def test_rows_that_get_no_speaker_are_counted(words: Path, tmp_path: Path) -> None:
     for number, file in enumerate(sorted(words.glob("yes/*.wav"))):
         file.rename(file.with_name(f"mic1-{'ab'[number % 2]}.wav" if number < 2 else f"{number}.wav"))
-    imported = ["import", words, "-o", tmp_path / "all.jsonl"]
+    imported: list[str | Path] = ["import", words, "-o", tmp_path / "all.jsonl"]
     result = run(*imported)
     assert result.stdout.endswith("24 rows, 0.01 h, 8 speakers, read as folder-per-word\n")
     assert result.stderr.startswith("warning: 8 rows got no speaker: --speaker-pattern ")
