@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from asr.phrases.nodes import Choice, Fill, FirstWords, Node, Permutation, Rule, Scalar, Sequence, Slot, Words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Sequence as Items
 
 
@@ -52,7 +53,7 @@ class Chart:
                     ends |= dict.fromkeys(self.ends(node.items[number], begin))
                 return tuple(ends)
             case Permutation():
-                return tuple(self._reached_in_any_order(node, begin)[-1])
+                return self._ends_in_any_order(node, begin)
             case Slot() | Rule():
                 return self.ends(node.body, begin)
             case Fill():
@@ -68,16 +69,30 @@ class Chart:
             reached.append({end: None for start in reached[-1] for end in self.ends(item, start)})
         return reached
 
+    def _ends_in_any_order(self, node: Permutation, begin: int) -> tuple[int, ...]:
+        ends: dict[int, None] = {}
+        for said, reached in enumerate(self._reached_in_any_order(node, begin)):
+            if reached and _may_end(node, said):
+                ends |= reached
+        return tuple(ends)
+
     def _reached_in_any_order(self, node: Permutation, begin: int) -> list[dict[int, None]]:
-        """Where a set of members may end, for every set: member i is its bit i."""
+        """Where a set of members that say something may end, for every set: member i is its bit i."""
         reached: list[dict[int, None]] = [{} for _ in range(1 << len(node.items))]
         reached[0] = {begin: None}
         for said, starts in enumerate(reached):
-            for i, item in enumerate(node.items):
-                if not said >> i & 1:
-                    for start in starts:
-                        reached[said | 1 << i] |= dict.fromkeys(self.ends(item, start))
+            for start in starts:
+                for i, end in self._next_members(node, said, start):
+                    reached[said | 1 << i][end] = None
         return reached
+
+    def _next_members(self, node: Permutation, said: int, start: int) -> Iterator[tuple[int, int]]:
+        """Members that aren't said yet and may say something here, with where they may end."""
+        for i, item in enumerate(node.items):
+            if not said >> i & 1:
+                for end in self.ends(item, start):
+                    if end > start:
+                        yield i, end
 
     def _fill(self, node: Node, begin: int, end: int, found: dict[str, Scalar]) -> None:
         """Write down the slots of a node that says the words from begin to end."""
@@ -113,21 +128,27 @@ class Chart:
 
     def _fill_permutation(self, node: Permutation, begin: int, end: int, found: dict[str, Scalar]) -> None:
         reached = self._reached_in_any_order(node, begin)
-        count = len(node.items)
-        good = [set[int]() for _ in range(1 << count)]
-        good[-1] = {end}
-        for said in reversed(range((1 << count) - 1)):
-            for i in (i for i in range(count) if not said >> i & 1):
-                after = good[said | 1 << i]
-                good[said] |= {start for start in reached[said] if after.intersection(self.ends(node.items[i], start))}
+        good: list[set[int]] = [
+            set() for _ in reached
+        ]  # where a set of members may end so that the last ends at the end
+        for said in reversed(range(len(reached))):
+            for start in reached[said]:
+                if (start == end and _may_end(node, said)) or any(
+                    stop in good[said | 1 << i] for i, stop in self._next_members(node, said, start)
+                ):
+                    good[said].add(start)
         said = 0
-        while said + 1 < 1 << count:
-            said, stop, i = next(
-                (said | 1 << i, stop, i)
-                for i in range(count)
-                if not said >> i & 1
-                for stop in self.ends(node.items[i], begin)
-                if stop in good[said | 1 << i]
+        while begin < end:
+            i, stop = next(
+                (i, stop) for i, stop in self._next_members(node, said, begin) if stop in good[said | 1 << i]
             )
             self._fill(node.items[i], begin, stop, found)
-            begin = stop
+            said, begin = said | 1 << i, stop
+        for i, item in enumerate(node.items):
+            if not said >> i & 1:
+                self._fill(item, end, end, found)
+
+
+def _may_end(node: Permutation, said: int) -> bool:
+    """Whether all members that aren't said yet may say nothing."""
+    return all(said >> i & 1 or item.facts.nullable for i, item in enumerate(node.items))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from asr.phrases import nodes
 from asr.phrases.faults import FaultyError, nearest, shown
 from asr.phrases.nodes import AnyOrder, Choice, Either, ListRef, Mark, Place, Row, RuleRef, Text
-from asr.phrases.numbers import is_range, parse_range, spoken
+from asr.phrases.ranges import is_range, parse_range, spoken
 from asr.text import normalise
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Definitions:
     """A phrase file as it was read, whatever its kind."""
 
     language: str
+    list_remedy: str = "write it below lists:"  # where there is none
+    rule_remedy: str = "write it below rules:"
     intents: dict[str, list[Template]] = field(default_factory=dict)
     lists: dict[str, list[Entry | Numbers]] = field(default_factory=dict)
     rules: dict[str, list[Template]] = field(default_factory=dict)
@@ -192,7 +194,7 @@ class _Binder:
     def _rule_of(self, draft: RuleRef) -> Node:
         if draft.name not in self._rules:
             known = ", ".join(f"<{name}>" for name in self._rules)
-            otherwise = f"there are {known:.100}" if known else "write it below rules:"
+            otherwise = f"there are {known:.100}" if known else self._given.rule_remedy
             raise FaultyError(draft.place, f"no rule <{draft.name}>; {nearest(draft.name, self._rules, otherwise)}")
         return self._rules[draft.name]
 
@@ -203,7 +205,7 @@ class _Binder:
             known = self._lists[draft.name]
         else:
             names = ", ".join(f"{{{name}}}" for name in self._lists)
-            otherwise = f"there are {names:.100}" if names else "write it below lists:"
+            otherwise = f"there are {names:.100}" if names else self._given.list_remedy
             raise FaultyError(draft.place, f"no list {{{draft.name}}}; {nearest(draft.name, self._lists, otherwise)}")
         return nodes.slot(draft.slot, draft.name, known.entries, known.values)
 
@@ -238,7 +240,7 @@ def _in_order(rules: dict[str, list[Template]]) -> list[str]:
     }
     done: dict[str, None] = {}
     for start in rules:
-        path = [start]
+        path = [start] if start not in done else []
         while path:
             name = path[-1]
             waiting = next((other for other in refers[name] if other in rules and other not in done), None)
@@ -250,6 +252,9 @@ def _in_order(rules: dict[str, list[Template]]) -> list[str]:
                     refers[name][waiting].place,
                     f"rule <{waiting}> leads back to itself ({circle:.100}); write out how often it may be said",
                 )
+            elif len(path) > MAX_NESTING:
+                fault = f"more than {MAX_NESTING} rules that lead from one to the next; write fewer"
+                raise FaultyError(refers[name][waiting].place, fault)
             else:
                 path.append(waiting)
     return list(done)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from asr.phrases.faults import FaultyError, shown
 from asr.phrases.grammar import Definitions, Entry, Numbers, Template
 from asr.phrases.nodes import Mark, Row
-from asr.phrases.numbers import numbers
+from asr.phrases.ranges import numbers
 from asr.phrases.yaml_file import check_name, entry, language_of, template
 from asr.phrases.yaml_tree import Items, Pairs, Text, mapping, refuse_others, scalar
 
@@ -36,7 +36,7 @@ def read_home_assistant(root: Pairs, language: str) -> Definitions:
         raise FaultyError(
             root.place, "a sentence file without intents; write them, or join it with the one that has them"
         )
-    found = Definitions(language_of(root, language))
+    found = Definitions(language_of(root, language), rule_remedy="write it below expansion_rules:")
     for name, (key, tree) in _part(root, "lists"):
         check_name(name, key, "list")
         found.lists[name] = _list(name, tree)

@@ -35,7 +35,7 @@ def read_jsgf(text: str, language: str) -> Definitions:
     header = HEADER.match(text)
     if header is None:
         raise FaultyError(Place(1, 1), "no header of JSGF; begin the file with #JSGF V1.0;")
-    found = Definitions(header["locale"] or language)
+    found = Definitions(header["locale"] or language, rule_remedy="write <name> = words;")
     reader = _Reader(text, header.end())
     for statement in reader.statements():
         reader.read(statement, found)

@@ -66,7 +66,7 @@ class Languages:
         if known is not None:
             return known
         targets: dict[str, set[int]] = {}
-        for member in sorted(members):
+        for member in members:
             for word, target in self.arcs[member]:
                 targets.setdefault(word, set()).add(target)
         arcs: list[tuple[str, int]] = []

@@ -25,6 +25,8 @@ from asr.phrases.yaml_tree import mapping, read_tree
 from asr.text import normalise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from asr.phrases.grammar import Definitions, Grammar
     from asr.phrases.nodes import Node, Scalar
     from asr.phrases.token_graph import TokenGraph
@@ -170,23 +172,38 @@ class PhraseSet:
         raw = text.split()
         normal = normalise(text, self.grammar.language).split()
         for said in (normal, raw) if raw != normal else (raw,):
-            for intent, node in self._candidates(said):
+            for intent, node in self._candidates(tuple(said)):
                 slots = Chart(said, self._firsts).slots(node)
                 if slots is not None:
                     return Command(intent, slots, " ".join(said))
         return None
 
-    @cached_property
-    def _index(self) -> dict[str, list[tuple[str, Node]]]:
-        index: dict[str, list[tuple[str, Node]]] = {}
-        for intent, sentences in self.grammar.intents.items():
-            for sentence in sentences:
-                for word in self._firsts.of(sentence.node):
-                    index.setdefault(word, []).append((intent, sentence.node))
-        return index
+    def _candidates(self, said: tuple[str, ...]) -> Iterator[tuple[str, Node]]:
+        """Sentences that begin with the first of the words, up to one that is nothing but them, in order."""
+        if not said:
+            return
+        sentences, plain, by_first = self._index
+        last = plain.get(said, len(sentences))
+        for number in by_first.get(said[0], ()):
+            if number > last:
+                break
+            yield sentences[number]
+        if said in plain:
+            yield sentences[last]
 
-    def _candidates(self, said: list[str]) -> list[tuple[str, Node]]:
-        return self._index.get(said[0], []) if said else []
+    @cached_property
+    def _index(self) -> tuple[list[tuple[str, Node]], dict[tuple[str, ...], int], dict[str, list[int]]]:
+        """All sentences with their intents; the first that is nothing but some words; the others by first words."""
+        sentences = [(intent, one.node) for intent, ones in self.grammar.intents.items() for one in ones]
+        plain: dict[tuple[str, ...], int] = {}
+        by_first: dict[str, list[int]] = {}
+        for number, (_, node) in enumerate(sentences):
+            if isinstance(node, Words):
+                plain.setdefault(node.words, number)
+                continue
+            for word in self._firsts.of(node):
+                by_first.setdefault(word, []).append(number)
+        return sentences, plain, by_first
 
 
 def _definitions(text: str, name: str, language: str) -> Definitions:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from asr.phrases.faults import FaultyError, shown
 from asr.phrases.nodes import AnyOrder, Draft, Either, ListRef, Mark, Place, Row, RuleRef, Text
+from asr.phrases.ranges import is_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,9 +22,9 @@ MAX_DEPTH: Final = 20  # brackets within brackets
 MAX_MEMBERS: Final = 8  # of a permutation: twice the states with each
 MAX_SPELLINGS: Final = 1000  # of a word that is put together of brackets
 
+_BRACKETS: Final = re.compile(r"[()\[\]{}<>|;\\]")
 _CLOSING: Final = {"(": ")", "[": "]"}
 _NAME: Final = re.compile(r"[^\W\d][\w.-]*")
-_RANGE_NAME: Final = re.compile(r"\s*-?\d.*\.\..*")
 _LEXEME: Final = re.compile(
     r"(?P<space>\s+)|\{(?P<list>[^{}]*)\}|<(?P<rule>[^<>]*)>|(?P<sign>[()\[\]|;])|(?P<text>[^\s()\[\]{}<>|;\\]+)"
 )
@@ -102,7 +103,7 @@ def tokens(written: Written) -> Iterator[Token]:
 
 def _list_ref(inside: str, place: Place) -> ListRef:
     name, colon, slot = (part.strip() for part in inside.partition(":"))
-    if _RANGE_NAME.fullmatch(name):
+    if is_range(name):
         if not colon:
             raise FaultyError(place, f"numbers {name} fill no slot; name it: {{{name}:slot}}")
     elif not _NAME.fullmatch(name):
@@ -119,6 +120,13 @@ def _stray(sign: str) -> str:
     if sign in "{<":
         return f"{sign!r} is never closed; close it, or write what is said"
     return f"{sign!r} closes nothing; take it away, or write what is said"
+
+
+def read_template(written: Written, *, empty_alternatives: bool = False) -> Draft:
+    """A template to its tree; raises FaultyError as `parse` does."""
+    if not _BRACKETS.search(written.text):
+        return Text(written.text.strip(), written.at(len(written.text) - len(written.text.lstrip())))
+    return parse(tokens(written), empty_alternatives=empty_alternatives)
 
 
 def parse(parts: Iterator[Token], *, empty_alternatives: bool = False) -> Draft:

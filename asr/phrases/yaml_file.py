@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from asr.phrases.faults import FaultyError, shown
 from asr.phrases.grammar import Definitions, Entry, Numbers, Template
-from asr.phrases.numbers import is_range, parse_range
-from asr.phrases.template import parse, tokens
+from asr.phrases.ranges import is_range, parse_range
+from asr.phrases.template import read_template
 from asr.phrases.yaml_tree import Items, Pairs, Text, mapping, refuse_others, scalar
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def check_name(name: str, key: Text, kind: str) -> None:
 
 def template(text: Text, *, empty_alternatives: bool = False) -> Template:
     """One template. Raises FaultyError."""
-    draft = parse(tokens(text.written), empty_alternatives=empty_alternatives)
+    draft = read_template(text.written, empty_alternatives=empty_alternatives)
     return Template(draft, text.written.text, text.place)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_VALUES: Final = 10_001  # 0..10000
 _RANGE: Final = re.compile(r"\s*(-?\d{1,15})\s*\.\.\s*(-?\d{1,15})\s*(?:(?:step\s|/)\s*(\d{1,15})\s*)?")
-_LIKE_A_RANGE: Final = re.compile(r"\s*-?\d[^.]*\.\.")
+_LIKE_A_RANGE: Final = re.compile(r"\s*[-+]?[\d.,]*\d\s*\.\.(?!\.)")
 
 
 def is_range(text: str) -> bool:

@@ -1,0 +1,120 @@
+"""`cepstra phrases`: what a file of sentences says, and what in it may surprise."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from asr.phrases.check import Report
+
+phrases_app = typer.Typer(
+    name="phrases", help="Files of the sentences that may be said (see docs/phrases.md).", no_args_is_help=True
+)
+SHOWN = 20  # findings of a kind; --json has all
+
+
+@phrases_app.callback()
+def _phrases() -> None:
+    """Files of the sentences that may be said (see docs/phrases.md)."""
+
+
+@phrases_app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The phrase file: YAML, text or JSGF.", show_default=False)],
+    *,
+    model: Annotated[Path | None, typer.Option(metavar="BUNDLE", help="Without it, the model that ships.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--draw", metavar="SVG", help="Draw the graph of the words.", show_default=False)
+    ] = None,
+    intent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The only intent to draw.", show_default=False)
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Sentences to print.")] = 5,
+    seed: Annotated[int, typer.Option(help="Another one draws others.")] = 0,
+) -> None:
+    """Count the sentences, and list what is hard to hear or means two things. Exit code 1 if the file is faulty."""
+    from asr.bundle import read_bundle
+    from asr.cli.outputs import check_outputs
+    from asr.errors import CepstraError
+    from asr.files import write_atomically
+    from asr.phrases import PhraseSet
+    from asr.phrases import check as checking
+    from asr.phrases.drawing import draw
+    from asr.recognizer import DEFAULT_BUNDLE
+    from asr.writers import to_json
+
+    if intent is not None and picture is None:
+        raise CepstraError("--intent says what --draw draws; give both")
+    check_outputs([("--draw", picture)], [file, model])
+    phrases = PhraseSet.read(file)
+    report = checking.check(phrases, read_bundle(model or DEFAULT_BUNDLE).tokenizer, samples, seed)
+    if picture is not None:
+        write_atomically(picture, draw(phrases, intent))
+    if as_json:
+        print(to_json({"file": str(file), **as_dict(report)}, indent=1))
+        return
+    print("\n".join(_lines(str(file), report)))
+
+
+def as_dict(report: Report) -> dict[str, object]:
+    """For JSON: names and plain values."""
+    found = {key: value for key, value in vars(report).items() if not isinstance(value, tuple)}
+    return found | {
+        "hard_words": {word.word: list(word.pieces) for word in report.hard_words},
+        "alike": [pair._asdict() for pair in report.alike],
+        "ambiguities": [ambiguity._asdict() for ambiguity in report.ambiguities],
+        "rewritten": dict(report.rewritten),
+        "samples": [asdict(command) for command in report.samples],
+    }
+
+
+def _lines(name: str, report: Report) -> Iterator[str]:
+    yield f"{name}: {_many(report.sentences)} sentences, {report.intents} intents, {report.words} words"
+    yield f"graph: {report.states} states, {report.arcs} arcs, {report.bytes / 1000:.1f} kB"
+    yield from _part(
+        "means two things (the first counts)",
+        [f"{one.said!r}: {' or '.join(one.meanings)}" + _in_list(one.where) for one in report.ambiguities],
+    )
+    yield from _part(
+        "sound alike (sounds that differ, per cent)",
+        [f"{pair.one!r} and {pair.other!r} ({100 * pair.distance:.0f})" for pair in report.alike],
+    )
+    yield from _part(
+        "spelt with many single letters: the model may hardly know them",
+        [f"{word.word} ({' '.join(word.pieces)})" for word in report.hard_words],
+    )
+    yield from _part(
+        "written in another way than the model's texts", [f"{said!r}: {other!r}" for said, other in report.rewritten]
+    )
+    samples = [
+        f"{command.sentence!r}: {command.intent} {to_slots(command.slots)}".rstrip() for command in report.samples
+    ]
+    yield from _part("for example", samples)
+
+
+def _part(title: str, found: list[str]) -> Iterator[str]:
+    if found:
+        yield f"{title}:"
+        yield from (f"  {line}" for line in found[:SHOWN])
+        if len(found) > SHOWN:
+            yield f"  … and {len(found) - SHOWN} more (--json has all)"
+
+
+def _in_list(name: str | None) -> str:
+    return "" if name is None else f", in list {name}"
+
+
+def to_slots(slots: dict[str, str | int | float | bool]) -> str:
+    """Slots as they are read: room=kitchen, percent=50."""
+    return ", ".join(f"{name}={value}" for name, value in slots.items())
+
+
+def _many(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"about {number:.2e}"

@@ -1,0 +1,94 @@
+"""Words and sentences that sound alike, by a simple measure: Levenshtein distance between keys of their sounds.
+
+A key is made letter by letter, as in Metaphone, for English: letters that are spoken alike become one ("c" before "e"
+is "s", otherwise "k"; "ph" is "f"; "v" is "f", "d" is "t", "b" is "p", "z" is "s"), silent ones go ("k" in "kn", "e" at
+the end), doubled ones are one, and every run of vowels is one "a". So "fifteen" is "faftan" and "fifty" "fafta".
+Two are alike if their keys differ by no more than one sound in five.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from rapidfuzz import process
+from rapidfuzz.distance import Levenshtein
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LIMIT: Final = 0.2  # of the longer key's sounds
+MAX_COMPARED: Final = 2000  # all against all
+
+_IRREGULAR: Final = {"one": "wan", "once": "wans", "two": "ta"}
+_SOUNDS: Final = tuple(
+    (re.compile(pattern), sound)
+    for pattern, sound in (
+        (r"'", ""),
+        (r"^(?:kn|gn|pn)", "n"),
+        (r"^wr", "r"),
+        (r"^wh(?=o)", "h"),
+        (r"^wh", "w"),
+        (r"^x", "s"),
+        (r"mb$", "m"),
+        (r"tch", "X"),
+        (r"igh", "i"),
+        (r"(?<=[aeou])ught", "t"),
+        (r"gh$", "f"),
+        (r"gh", "g"),
+        (r"ph", "f"),
+        (r"(?:sh|ch|ti(?=o)|si(?=o))", "X"),
+        (r"th", "T"),
+        (r"c(?=[eiy])", "s"),
+        (r"(?:ck|[cqk])", "k"),
+        (r"dg(?=[eiy])", "X"),
+        (r"(?:g(?=[eiy])|j)", "X"),
+        (r"g", "k"),
+        (r"x", "ks"),
+        (r"v", "f"),
+        (r"d", "t"),
+        (r"b", "p"),
+        (r"z", "s"),
+        (r"(?<=[^aeiouy])e$", ""),
+        (r"(?<=[aeiouy])h", ""),
+        (r"(?<=[aeiouy])w(?![aeiouy])", ""),
+        (r"^y(?=[aeiou])", "j"),
+        (r"[aeiouy]+", "a"),
+        (r"(.)\1+", r"\1"),
+    )
+)
+
+
+class Pair(NamedTuple):
+    """Two that sound alike. distance: sounds that differ, of the longer key's; 0 is the same key."""
+
+    one: str
+    other: str
+    distance: float
+
+
+def sounds(text: str) -> str:
+    """The key of a word's or a sentence's sounds."""
+    return " ".join(map(_word, text.split()))
+
+
+def _word(word: str) -> str:
+    key = _IRREGULAR.get(word, word)
+    for pattern, sound in _SOUNDS:
+        key = pattern.sub(sound, key)
+    return key or word
+
+
+def pairs(texts: Sequence[str]) -> list[Pair]:
+    """Those of normalised texts that sound alike, the nearest first. Compares the first MAX_COMPARED of them."""
+    texts = list(dict.fromkeys(texts))[:MAX_COMPARED]
+    keys = [sounds(text).replace(" ", "") for text in texts]
+    if len(texts) < 2:
+        return []
+    near = process.cdist(
+        keys, keys, scorer=Levenshtein.normalized_distance, score_cutoff=LIMIT, dtype=np.float32, workers=1
+    )
+    ones, others = np.nonzero(np.triu(near <= LIMIT + 1e-6, 1))
+    found = [Pair(texts[i], texts[j], round(float(near[i, j]), 3)) for i, j in zip(ones, others, strict=True)]
+    return sorted(found, key=lambda pair: pair.distance)
