@@ -50,7 +50,7 @@ def test_the_pages_hold_commands() -> None:
 
 
 def _run(*command: str, folder: Path) -> str:
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -67,3 +67,28 @@ def test_the_readmes_python_runs() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert blocks
     assert all(_run(sys.executable, "-c", block, folder=ROOT).strip() for block in blocks)
+
+
+# After what the page says: a model that is learnt and exported in seconds
+SHORT = (
+    "steps=2 validate_every=2 devices=1 accelerator=cpu data.workers=0 average=1 model.d_model=32 model.heads=2 "
+    "model.encoder_layers=1 model.encoder_ff=32 model.decoder_layers=1 model.decoder_ff=32 --restart"
+)
+
+
+def test_what_the_training_page_says_runs_from_recordings_to_model(tmp_path: Path) -> None:
+    """One after the other, with the settings that stand there, in a folder with my.jsonl alone."""
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (settings,) = re.findall(r"^```yaml\n# my\.yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
+    write_manifest(tmp_path / "my.jsonl", read_manifest(ROOT / "data_manifests" / "example" / "commands.jsonl"))
+    commands = re.findall(r"^    (cepstra (?!=).*)$", text, re.MULTILINE)
+    assert [command.split()[1] for command in commands] == ["manifest", "manifest", "train", "export", "train"]
+    for command in commands:
+        if command.endswith(']"'):  # the line that names other manifests
+            for name in ("a.jsonl", "b.jsonl"):
+                shutil.copy(tmp_path / "my.train.jsonl", tmp_path / name)
+        line = command.replace("cepstra", f"{sys.executable} -c 'from asr.cli import main; main()'", 1)
+        _run("bash", "-c", f"{line} {SHORT}" if command.startswith("cepstra train") else line, folder=tmp_path)
+    assert (tmp_path / "runs" / "my" / "best.ckpt").is_file()
+    assert (tmp_path / "my.cepstra").stat().st_size > 10000
