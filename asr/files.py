@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+def real_path(path: str | Path) -> Path:
+    """Absolute, links followed; links that lead in a circle stay as they are, and are an error once they are opened."""
+    return Path(os.path.realpath(path))  # Path.resolve raises a RuntimeError there
+
+
 @contextmanager
 def atomic(path: Path, error: type[CepstraError] = CepstraError) -> Iterator[BinaryIO]:
     """A file open for bytes that appears as `path` when the block ends well; what was there before is replaced.
@@ -27,7 +32,7 @@ def atomic(path: Path, error: type[CepstraError] = CepstraError) -> Iterator[Bin
             with path.open("wb") as file:
                 yield file
             return
-        target = Path(os.path.realpath(path))
+        target = real_path(path)
         part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.part")
         try:
             with part.open("xb") as file:
@@ -60,7 +65,7 @@ def check_writable(path: Path, *, inputs: Iterable[str | Path] = (), error: type
     if not folder.is_dir():
         raise error(f"{path}: there is no folder {folder}; create it first")
     regular = path.is_file() or not path.exists()  # such a one is renamed into its folder
-    needed = [*([path] if path.exists() else []), *([Path(os.path.realpath(path)).parent] if regular else [])]
+    needed = [*([path] if path.exists() else []), *([real_path(path).parent] if regular else [])]
     if not all(os.access(place, os.W_OK) for place in needed):
         raise error(f"{path}: can't be written; check the permissions or choose another place")
     if path.is_file():

@@ -42,6 +42,8 @@ BATCH_SECONDS = 60.0  # padding included, of what is decoded together
 GROUP_FILES = 8  # so many short recordings, or a batch full of sound, are read before any of them is decoded
 QUICK_BYTES = 1 << 21  # a file of more than that may take a second to read
 WINDOW_SECONDS = 240.0  # of a long recording: pieces are put into batches, by length, within such a stretch of it
+MOST_THREADS = 1024
+WIDEST_BEAM = 64  # a wider one finds nothing better, and would search for minutes
 SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
 LOUD = 16.0  # times full scale: samples on another scale, most likely
 
@@ -84,8 +86,9 @@ class Recognizer:
         raw: how to read headerless samples. channel: which to take; None mixes all of them.
         Raises BundleError where the bundle can't be used, ConfigError for a setting out of range.
         """
-        if threads < 1:
-            raise ConfigError(f"threads={threads} must be at least 1")
+        for name, value, most in (("threads", threads, MOST_THREADS), ("beam", beam, WIDEST_BEAM)):
+            if not isinstance(value, int) or not 1 <= value <= most:
+                raise ConfigError(f"{name}={value!r} must be a whole number from 1 to {most}")
         if not isinstance(bundle, Bundle):
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
         self.bundle = bundle

@@ -44,7 +44,7 @@ def evaluate(
         Path | None, typer.Option(metavar="FILE", help="Write a web page with confusions and the worst utterances.")
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all figures and texts as JSON.")] = None,
-    threads: Annotated[int, typer.Option(min=1, metavar="N", help="CPU threads.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
     limit: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Take only so many utterances of each manifest, evenly spread over it."),

@@ -199,14 +199,14 @@ def split(
     It gives the same each time, and nobody moves when rows are added.
     """
     from asr.cli.outputs import check_outputs
-    from asr.files import make_folder
+    from asr.files import make_folder, real_path
     from asr.manifest.records import read_manifest, write_manifest
     from asr.manifest.split import divide, parse_shares
 
     rows = read_manifest(manifest)
     if not rows:
         raise ManifestError(f"{manifest}: has no rows: nothing to divide")
-    folder, by_file = manifest.parent.resolve(), by is By.FILE
+    folder, by_file = real_path(manifest.parent), by is By.FILE
     with naming("--into:"):
         shares = parse_shares(into)
     rows = divide(rows, shares, seed=seed, folder=folder, keep=keep, by_file=by_file)

@@ -74,8 +74,9 @@ def explain(error: Exception) -> None:
     elif isinstance(error, MemoryError):
         complain("there is not enough memory for this; give it less at a time, or close other programs")
     elif isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename is not None else ""
-        complain(f"{where}{error.strerror or error}")
+        # What has no name is nearly always standard output: a full disk, a terminal that is gone
+        where = "the output can't be written" if error.filename is None else error.filename
+        complain(f"{where}: {error.strerror or error}; check folder, permissions and space")
     else:
         what = f"{type(error).__name__}: {error}".strip(": ")
         complain(f"a fault in Cepstra itself ({what}); please report it, with what {TRACEBACK}=1 shows")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asr.errors import CepstraError
-from asr.files import check_writable
+from asr.files import check_writable, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,6 @@ def check_outputs(outputs: Iterable[tuple[str, Path | None]], inputs: Iterable[s
         except CepstraError as error:
             raise CepstraError(f"{option} {error}") from None
         if path.is_file() or not path.exists():  # two may share /dev/null
-            other = taken.setdefault(path.resolve(), option)
+            other = taken.setdefault(real_path(path), option)
             if other is not option:
                 raise CepstraError(f"{option} {path}: {other} goes to the same file; write to another one")

@@ -71,11 +71,11 @@ def document(recording: Recording, result: Result, format_: Format, *, listed: b
 def check_targets(recordings: Collection[Recording], inputs: Iterable[Path]) -> None:
     """Refuse, before any work, to write two transcripts to one file, or one over a recording or another input."""
     from asr.errors import CepstraError
-    from asr.files import check_writable
+    from asr.files import check_writable, real_path
 
     sources = (recording.source for recording in recordings)
     sounds = (Path(source) if isinstance(source, str) else source.audio_filepath for source in sources)
-    kept = {path.resolve() for path in (*sounds, *inputs)}
+    kept = {real_path(path) for path in (*sounds, *inputs)}
     seen: dict[Path, Recording] = {}
     for recording in recordings:
         target = recording.target
@@ -86,7 +86,7 @@ def check_targets(recordings: Collection[Recording], inputs: Iterable[Path]) -> 
         if other is not recording:
             problem = f"{other.name} and {recording.name} would both become {target}; "
             problem += "transcribe them into different folders, or print all with --format json"
-        elif target.resolve() in kept:
+        elif real_path(target) in kept:
             problem = f"{target} would replace what is read; choose another folder"
         elif target.exists():
             try:

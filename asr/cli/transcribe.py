@@ -55,7 +55,7 @@ def transcribe(
     beam: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search; 1 is greedy, and fastest.")
     ] = 1,
-    threads: Annotated[int, typer.Option(min=1, metavar="N", help="CPU threads.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
     channel: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The channel to take, from 0; without it, all are mixed.")
     ] = None,

@@ -67,11 +67,11 @@ def _length(text: str, duration: float, max_characters_per_second: float) -> Ite
     remedy = "mend the text or the duration"
     if needed > positions:
         problem = (
-            f"{len(characters)} characters in {duration:g} s need {needed} CTC positions of 30 ms, not {positions}"
+            f"{len(characters)} characters in {duration:.3g} s need {needed} CTC positions of 30 ms, not {positions}"
         )
         yield Finding("text", "text-too-long", problem, remedy)
     elif rate > max_characters_per_second:
-        problem = f"{rate:.0f} characters a second is faster than speech"
+        problem = f"{len(characters)} characters in {duration:.3g} s is faster than speech"
         yield Finding("text", "text-too-fast", problem, remedy, "warning")
 
 

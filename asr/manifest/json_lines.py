@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MAX_LINE = 1 << 24  # bytes: what has no line ends at all is never taken into memory
+
+
 def scan_json(path: Path) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
     """Line number and JSON object of each row, or the fault there. Raises ManifestError if the file can't be read.
 
@@ -28,7 +31,9 @@ def scan_json(path: Path) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
                 yield from _scan_array(path, head + file.read())
                 return
             file.seek(len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0)
-            for number, raw in enumerate(file, start=1):
+            for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
+                if len(raw) > MAX_LINE:
+                    raise ManifestError(f"{path}:{number}: a line of more than {MAX_LINE >> 20} MB: not a manifest")
                 if raw.strip():
                     yield number, _parse(raw, path, number)
     except FileNotFoundError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.errors import AudioError, ManifestError
-from asr.files import atomic
+from asr.files import atomic, real_path
 from asr.manifest.faults import Fault, FaultyManifestError
 from asr.manifest.json_lines import scan_json
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 KEYS = ("audio_filepath", "duration", "text", "offset", "speaker", "source", "split")
+MAX_TEXT = 1 << 20  # bytes of a row's text in a file of its own
 MAX_FAULTS = 100  # a reader that met this many has seen enough to know that something is wrong throughout
 
 # Names that people give to our keys, likeliest first. A manifest with them isn't accepted, since a guess that is right
@@ -89,7 +90,7 @@ def iter_manifest(path: str | Path) -> Iterator[Utterance]:
 def scan_manifest(path: str | Path) -> Iterator[Utterance | Fault]:
     """Each row as an utterance, or all faults that keep it from being one. Raises ManifestError."""
     path = Path(path)
-    folder = path.parent.resolve()
+    folder = real_path(path.parent)
     for line, values in scan_json(path):
         if isinstance(values, Fault):
             yield values
@@ -109,7 +110,7 @@ def write_manifest(path: str | Path, utterances: Iterable[Utterance]) -> int:
     Raises ManifestError.
     """
     path = Path(path)
-    folder = path.parent.resolve()
+    folder = real_path(path.parent)
     rows = 0
     with atomic(path, ManifestError) as file:
         for utterance in utterances:
@@ -140,7 +141,7 @@ def resolve(name: str, folder: Path) -> Path:
     """The absolute path of a file named in a manifest that lies in `folder` (absolute)."""
     path = Path(name)
     joined = folder / (path.expanduser() if name.startswith("~/") else path)
-    return joined.resolve() if ".." in joined.parts else joined
+    return real_path(joined) if ".." in joined.parts else joined
 
 
 def meant_key(name: str) -> str | None:
@@ -196,7 +197,7 @@ class _Row:
                 return text
         if (name := self._string("text_filepath")) is not None:  # NeMo: the words are in a file of their own
             try:
-                return " ".join(resolve(name, self.folder).read_text(encoding="utf-8-sig").split())
+                return " ".join(_words(resolve(name, self.folder)).split())
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or error
                 self._fault("text_filepath", "missing-text-file", f"{name} can't be read ({why})", "mend the path")
@@ -250,6 +251,17 @@ class _Row:
         except AudioError as error:
             self._fault("duration", "missing-key", f"is missing and can't be measured ({error})", "mend the sound")
             return 0.0
+
+
+def _words(path: Path) -> str:
+    """What a small text file holds. Raises OSError or ValueError."""
+    if path.exists() and not path.is_file():
+        raise OSError("not a file")  # a pipe nobody writes to would be waited for, a device read without end
+    with path.open("rb") as file:
+        data = file.read(MAX_TEXT + 1)
+    if len(data) > MAX_TEXT:
+        raise ValueError(f"more than {MAX_TEXT >> 20} MB: no text of a recording")
+    return data.decode("utf-8-sig")
 
 
 def _shown(value: object) -> str:

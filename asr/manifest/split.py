@@ -117,9 +117,9 @@ def _empty(name: str, keys: set[str], proportions: Mapping[str, float], seed: in
 
 
 def _refuse_impossible(proportions: Mapping[str, float]) -> None:
-    total = math.fsum(proportions.values())
     for name, share in proportions.items():
         if not name or "/" in name or not 0 <= share <= 1:
             raise ManifestError(f"split {name!r} = {share:g}: write NAME=SHARE with a share between 0 and 1")
+    total = math.fsum(proportions.values())
     if abs(total - 1) > 1e-6:
         raise ManifestError(f"the shares of the splits sum to {total:g}: make it 1")

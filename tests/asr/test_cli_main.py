@@ -73,6 +73,9 @@ def test_help_names_every_command(run: Callable[..., int], capsys: pytest.Captur
         assert f"Usage: cepstra {command} " in capsys.readouterr().out
 
 
+FULL_DISK = "cepstra: the output can't be written: No space left on device; check folder, permissions and space\n"
+
+
 @pytest.mark.parametrize(
     "arguments", [(), ("frobnicate",), ("--frobnicate",), ("bundle",), ("bundle", "show", "a", "b")]
 )
@@ -88,9 +91,11 @@ def test_wrong_usage_is_2(
     ("error", "line"),
     [
         (CepstraError("a.wav: broken;\nmend it"), "cepstra: a.wav: broken; mend it\n"),
-        (FileNotFoundError(2, "No such file or directory", "gone"), "cepstra: gone: No such file or directory\n"),
-        (OSError(28, "No space left on device"), "cepstra: No space left on device\n"),
-        (OSError("odd"), "cepstra: odd\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "gone"),
+            "cepstra: gone: No such file or directory; check folder, permissions and space\n",
+        ),
+        (OSError(28, "No space left on device"), FULL_DISK),
         (
             MemoryError(),
             "cepstra: there is not enough memory for this; give it less at a time, or close other programs\n",
@@ -144,7 +149,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_one_line() -> None:
     ended = in_shell("$C --help > /dev/full")
-    assert (ended.returncode, ended.stderr) == (1, "cepstra: No space left on device\n")
+    assert (ended.returncode, ended.stderr) == (1, FULL_DISK)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import soundfile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asr.errors import ManifestError
+from asr.errors import AudioError, ManifestError
 from asr.manifest import Utterance, read_manifest, write_manifest
 from asr.manifest.faults import Fault, FaultyManifestError
 from asr.manifest.records import KEYS, MAX_FAULTS, OTHER_NAMES, iter_manifest, meant_key, scan_manifest
+from audio.reading import read_audio
 
 ROW = {"audio_filepath": "a.wav", "duration": 1.5, "text": "lights on"}
 
@@ -142,10 +144,20 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
         ({**ROW, "text": "\ud800"}, "text", "whole character"),
         ({**ROW, "speaker": 1.5}, "speaker", '"text"'),
         ({"audio_filepath": "a.wav", "duration": 1, "text_filepath": "no.txt"}, "text_filepath", "path"),
+        ({"audio_filepath": "a.wav", "duration": 1, "text_filepath": "/dev/zero"}, "text_filepath", "path"),
+        ({"audio_filepath": "a.wav", "duration": 1, "text_filepath": "pipe"}, "text_filepath", "path"),
+        ({"audio_filepath": "a.wav", "duration": 1, "text_filepath": "large"}, "text_filepath", "path"),
+        ({"audio_filepath": "a.wav", "duration": 1, "text_filepath": "../loop1"}, "text_filepath", "path"),
     ],
 )
 def test_a_fault_names_line_key_and_remedy(tmp_path: Path, row: dict[str, Any], key: str, remedy: str) -> None:
-    path = manifest(tmp_path, ROW, row, ROW)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")  # nobody writes to it
+    (folder / "large").write_bytes(b"on " * (1 << 20))
+    (tmp_path / "loop1").symlink_to("loop2")
+    (tmp_path / "loop2").symlink_to("loop1")
+    path = manifest(folder, ROW, row, ROW)
     (fault,) = faults_of(path)
     assert (fault.line, fault.key, fault.manifest) == (2, key, path)
     assert remedy in fault.remedy
@@ -153,6 +165,22 @@ def test_a_fault_names_line_key_and_remedy(tmp_path: Path, row: dict[str, Any], 
         read_manifest(path)
     assert f"{path}, line 2, {key}: " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_links_in_a_circle_are_a_matter_of_the_one_row(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (tmp_path / "loop1").symlink_to("loop2")
+    (tmp_path / "loop2").symlink_to("loop1")
+    rows = read_manifest(manifest(folder, ROW, {**ROW, "audio_filepath": "../loop1"}, ROW))
+    assert [row.audio_filepath.name for row in rows] == ["a.wav", "loop1", "a.wav"]
+    with pytest.raises(AudioError, match="loop1"):
+        read_audio(rows[1].audio_filepath)
+
+
+def test_what_has_no_line_ends_is_not_taken_into_memory() -> None:
+    with pytest.raises(ManifestError, match="/dev/zero:1: a line of more than 16 MB: not a manifest"):
+        read_manifest("/dev/zero")
 
 
 @pytest.mark.parametrize(

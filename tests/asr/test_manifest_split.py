@@ -123,6 +123,8 @@ def test_shares_of_nothing_and_of_everything() -> None:
         ("a/b=1", "NAME=SHARE"),
         ("train=0.5,train=0.5", "twice"),
         ("train=nan", "between 0 and 1"),
+        ("a=1e308,b=1e308", "between 0 and 1"),
+        ("a=inf,b=-inf", "between 0 and 1"),
     ],
 )
 def test_impossible_shares(text: str, said: str) -> None:

@@ -212,9 +212,20 @@ def test_channel_raw_and_longest(bundle: Bundle, tmp_path: Path) -> None:
 
 
 def test_settings_out_of_range(bundle: Bundle) -> None:
-    for settings in ({"threads": 0}, {"beam": 0}, {"ctc_weight": 1.5}):
-        with pytest.raises(ConfigError):
-            Recognizer(bundle, **settings)
+    for settings in (
+        {"threads": 0},
+        {"threads": 10**12},
+        {"threads": 1.5},
+        {"threads": "x"},
+        {"beam": 0},
+        {"beam": 10**9},
+        {"beam": 1.5},
+        {"beam": None},
+        {"ctc_weight": 1.5},
+    ):
+        with pytest.raises(ConfigError, match=next(iter(settings))) as caught:
+            Recognizer(bundle, **settings)  # type: ignore[arg-type]  # as a careless caller would
+        assert "\n" not in str(caught.value)
 
 
 def test_a_bad_file_costs_no_other_its_answer(recognizer: Recognizer, tmp_path: Path) -> None:

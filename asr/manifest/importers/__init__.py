@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.errors import ManifestError
+from asr.files import real_path
 from asr.manifest.faults import Fault
 from asr.manifest.importers.base import Found, ImportOptions, Layout, speaker_pattern, to_utterances
 from asr.manifest.importers.folders import (
@@ -97,7 +98,7 @@ def detect(path: Path) -> str:
 
 def is_of_corpus(file: Path, corpus: Path) -> bool:
     """Whether a file is one of a corpus's own: anything in its folder but a manifest that was written there."""
-    inside = corpus.is_dir() and file.resolve().is_relative_to(corpus.resolve())
+    inside = corpus.is_dir() and real_path(file).is_relative_to(real_path(corpus))
     return inside and (file.suffix != ".jsonl" or file.name in METADATA)
 
 

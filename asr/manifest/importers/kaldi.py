@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from asr.errors import ManifestError
+from asr.files import real_path
 from asr.manifest.faults import Fault
 from asr.manifest.importers.base import Found, ImportOptions
 from asr.manifest.split import canonical_split
@@ -31,7 +32,7 @@ def read_kaldi(path: Path, options: ImportOptions) -> Iterator[Found | Fault]:
     speakers = {name: rest.strip() for _, name, rest in _table(path / "utt2spk", optional=True)}
     if all(name == speaker for name, speaker in speakers.items()):
         speakers = {}  # Kaldi's way to say that nobody knows
-    split, spoken = canonical_split(path.resolve().name), set()
+    split, spoken = canonical_split(real_path(path).name), set()
     for line, name, text in _table(words):
         spoken.add(name)
         stretch = _stretch(path, name, segments) if segments else _Stretch(name)
@@ -90,7 +91,7 @@ def _recording(path: Path, name: str, recordings: dict[str, tuple[int, str]]) ->
         return Fault(path / "wav.scp", line, name, "command", problem, _REMEDY)
     if re.search(r"\.ark:\d+$", where):
         return Fault(path / "wav.scp", line, name, "archive", f"{where} lies in an archive", _REMEDY)
-    return _find(where, path.resolve())
+    return _find(where, real_path(path))
 
 
 def _find(name: str, folder: Path) -> Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rapidfuzz import process
 
 from asr.errors import ManifestError
+from asr.files import real_path
 from asr.manifest.faults import Fault
 from asr.manifest.importers.base import SOUND_SUFFIXES, Found, ImportOptions
 from asr.manifest.json_lines import scan_json
@@ -174,7 +175,7 @@ def _found(row: Mapping[str, Any], columns: _Columns, others: Sequence[str], pla
 
 def _find(name: str, folder: Path) -> Path:
     """The sound that a table calls `name`, in its folder or one beside it, with or without its suffix."""
-    folder = folder.resolve()
+    folder = real_path(folder)
     name = name.replace("\\", "/")
     suffixes = [""] if name.lower().endswith(tuple(SOUND_SUFFIXES)) else ["", ".wav", ".flac", ".mp3", ".ogg", ".opus"]
     candidates = [folder / sub / (name + suffix) for sub in _SOUND_FOLDERS for suffix in suffixes]
