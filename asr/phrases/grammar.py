@@ -193,9 +193,11 @@ class _Binder:
 
     def _rule_of(self, draft: RuleRef) -> Node:
         if draft.name not in self._rules:
-            known = ", ".join(f"<{name}>" for name in self._rules)
+            known = ", ".join(f"<{name}>" for name in self._given.rules)
             otherwise = f"there are {known:.100}" if known else self._given.rule_remedy
-            raise FaultyError(draft.place, f"no rule <{draft.name}>; {nearest(draft.name, self._rules, otherwise)}")
+            raise FaultyError(
+                draft.place, f"no rule <{draft.name}>; {nearest(draft.name, self._given.rules, otherwise)}"
+            )
         return self._rules[draft.name]
 
     def _slot(self, draft: ListRef) -> Node:

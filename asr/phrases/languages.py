@@ -34,11 +34,10 @@ class TooManyStatesError(Exception):
 class Languages:
     """States, and what is known of them."""
 
-    def __init__(self, *, lists_as_words: bool = False, max_states: int = MAX_STATES) -> None:
+    def __init__(self, *, lists_as_words: bool = False) -> None:
         """lists_as_words: a list's slot counts as one word, such as "{room}", to be drawn."""
         self.arcs: list[Arcs] = []
         self.final: list[bool] = []
-        self._max_states = max_states
         self._as_words = lists_as_words
         self._register: dict[tuple[bool, Arcs], int] = {}
         self._unions: dict[frozenset[int], int] = {}
@@ -51,7 +50,7 @@ class Languages:
         """The state of these; raises TooManyStatesError."""
         found = self._register.setdefault((final, arcs), len(self.arcs))
         if found == len(self.arcs):
-            if found >= self._max_states:
+            if found >= MAX_STATES:
                 raise TooManyStatesError(self._rules[-1] if self._rules else None)
             self.arcs.append(arcs)
             self.final.append(final)

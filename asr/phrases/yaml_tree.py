@@ -26,7 +26,7 @@ _FLOAT: Final = re.compile(r"[-+]?\d{1,18}\.\d{1,18}")
 
 
 class Text(NamedTuple):
-    """A scalar. plain: without quotes; loose: plain, and within [ ] or { }, which are YAML's brackets there."""
+    """A scalar. plain: without quotes; loose: plain, and within [ ], which are YAML's brackets there."""
 
     written: Written
     plain: bool
@@ -104,7 +104,7 @@ def _compose(text: str, events: Iterable[Any]) -> Tree | None:
         _refuse_special(event, place)
         node: Tree
         if isinstance(event, yaml.ScalarEvent):
-            within = bool(stack) and stack[-1][1]
+            within = bool(stack) and stack[-1][1] and isinstance(stack[-1][0], Items)
             node = Text(_written(text, event, place), plain=not event.style, loose=within and not event.style)
         else:
             node = Items([], place) if isinstance(event, yaml.SequenceStartEvent) else Pairs({}, place)
