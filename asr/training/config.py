@@ -137,6 +137,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "devices", "validate_every", "save_every", "average"):
             _refuse(f"{name} is {getattr(self, name)}; use 1 or more", unless=getattr(self, name) >= 1)
+        _refuse(f"vocab_size is {self.vocab_size}; use at most 65536", unless=self.vocab_size <= 65536)
         _refuse(f"seed is {self.seed}; use 0 to 4294967295", unless=0 <= self.seed < 2**32)
         rate = self.front_end.sample_rate
         _refuse(f"front_end.sample_rate is {rate}; sound is read at 16000", unless=rate == 16000)

@@ -18,7 +18,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from asr.errors import ConfigError
+from asr.errors import ConfigError, TrainingError
 from asr.model.transformer import count_parameters
 from asr.training.callbacks import OwnCores, Pictures, Throughput, WorstBatchFirst
 from asr.training.console import duration, near, rank, say
@@ -58,7 +58,8 @@ def fit(
     """
     config, throughput = data.config, Throughput()
     L.seed_everything(config.seed, verbose=False)
-    module = Recogniser(config, data.tokenizer)
+    earlier = (source.facts.get("earlier", []) if last else source.history) if source else []
+    module = Recogniser(config, data.tokenizer, earlier)
     if source and not last:
         module.model.load_state_dict(source.model.state_dict())
     saver = KeepLast(folder.last, config, signals)
@@ -86,6 +87,12 @@ def fit(
             if rank():
                 sys.exit(0)  # the first process says it
             raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TrainingError(
+                f"{near(folder.path)}: can't be written ({reason}); make room there, or give it back, and the same "
+                "command goes on from the last checkpoint"
+            ) from error
         except SystemExit:  # Lightning's answer to KeyboardInterrupt
             raise KeyboardInterrupt from None
 

@@ -70,9 +70,13 @@ class KeepLast(Checkpoint):
             for logger in trainer.loggers:  # what was measured up to here must be there as well
                 logger.save()
             part = self.path.with_name(f".{self.path.name}")
-            trainer.save_checkpoint(part, weights_only=False)
-            if trainer.is_global_zero:
-                part.replace(self.path)
+            try:
+                trainer.save_checkpoint(part, weights_only=False)
+                if trainer.is_global_zero:
+                    part.replace(self.path)
+            finally:
+                if trainer.is_global_zero:  # half a checkpoint on a full disk
+                    part.unlink(missing_ok=True)
         if stop:
             raise SignalledError(
                 f"stopped at step {self.step} of {self.config.steps}; the same command goes on from there, and "

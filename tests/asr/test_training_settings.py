@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +16,6 @@ from asr.errors import CepstraError, ConfigError
 from asr.model.config import PRESETS
 from asr.training.config import DataConfig, Stage, TrainConfig
 from asr.training.settings import build, load_config
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write(folder: Path, text: str) -> Path:
@@ -225,3 +224,57 @@ def test_any_tree_is_settings_or_one_clear_error(values: dict[str, Any]) -> None
     else:
         assert isinstance(config, TrainConfig)
         assert yaml.safe_load(yaml.safe_dump(values)) is not None
+
+
+NINES = "seed:\n  - &x0 [a]\n" + "".join(f"  - &x{i} [{','.join([f'*x{i - 1}'] * 9)}]\n" for i in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (NINES, "an alias"),  # a billion values out of 400 bytes
+        ("stages: &a [*a]", "an alias"),
+        ("data: &a {train: *a}", "an alias"),
+        ("a: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("output: " + "{a: " * 3000 + "1" + "}" * 3000, "nested too deeply"),
+        ("seed: 0b" + "1" * 20_000, "digits"),
+        ("steps: " + "9" * 5000, "digits"),
+        ("vocab_size: 99999999999999999999999", "digits"),
+        ("vocab_size: 999999", "use at most 65536"),
+        ("steps: 2001-99-99", "month"),
+        ("output: !!python/object/apply:os.system ['touch executed']", "tag"),
+        ('output: "a\\0b"', "is no path"),
+        ('output: "\\ud800"', "is no path"),
+        ("output: ''", "is no path"),
+        ("output: ~nosuchuser/x", "no such user"),
+    ],
+)
+def test_hostile_files_are_refused_in_one_line(tmp_path: Path, content: str, said: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_config(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+    assert [file.name for file in tmp_path.iterdir()] == ["settings.yaml"]
+
+
+@pytest.mark.parametrize("override", ["seed=0b" + "1" * 20_000, "data.train=" + "[" * 5000, "output=''"])
+def test_hostile_overrides_are_refused_in_one_line(override: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, [override])
+    assert len(str(caught.value)) < 500
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="not a file; give the path of a YAML file"):
+            load_config(path)
+
+
+def test_links_in_a_circle_are_a_matter_of_opening_them(tmp_path: Path) -> None:
+    (tmp_path / "loop1").symlink_to("loop2")
+    (tmp_path / "loop2").symlink_to("loop1")
+    assert load_config(write(tmp_path, "output: loop1/x")).output.endswith("loop1/x")
+    with pytest.raises(ConfigError, match="can't be read"):
+        load_config(tmp_path / "loop1" / "x.yaml")
