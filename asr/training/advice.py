@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from asr.training.corpus import Packed
 
 RARE = 10  # times: a piece that comes less often in the training texts is hardly learnt
+MANY = 1000  # passes: a small corpus wants some two hundred
 
 
 def advice(config: TrainConfig, training: Packed, tokenizer: Tokenizer, stream: BatchStream) -> Iterator[str]:
@@ -34,6 +35,11 @@ def advice(config: TrainConfig, training: Packed, tokenizer: Tokenizer, stream: 
     passes = steps * config.optimiser.accumulate / len(stream.plan(len(config.stages) - 1, 0))
     if passes < 1:
         yield f"setting steps: {steps} come to {passes:.2f} passes over the training data: not all of it is heard"
+    elif passes > MANY:
+        yield (
+            f"setting steps: {steps} come to {passes:.0f} passes over the training data, which is learnt by heart long "
+            f"before; try {max(1, round(200 * steps / passes))}"
+        )
 
 
 def _vocabulary(asked: int, training: Packed, tokenizer: Tokenizer) -> Iterator[str]:

@@ -28,6 +28,7 @@ from asr.training.console import console
 from asr.training.corpus import load
 from asr.training.folder import Folder
 from asr.training.module import Recogniser
+from asr.training.report import told
 from asr.training.run import measure_spread, train
 from asr.training.settings import build
 from audio.mfcc import mfcc
@@ -89,6 +90,26 @@ def test_the_report_says_what_was_measured(finished: TrainConfig) -> None:
     assert report["training_minutes"] <= report["wall_minutes"] + 0.1
     facts = read_checkpoint(folder / "best.ckpt").facts["training"]
     assert facts == {**report, "sources": ["unnamed"]}
+
+
+def test_the_report_is_for_people() -> None:
+    report = {
+        "validation_wer": 0.06667, "best_single_wer": 0.08, "averaged_wer": 0.06667,
+        "checkpoints": ["step-000500.ckpt", "step-000040.ckpt"], "steps": 500, "wall_minutes": 90.0,
+        "hours_of_sound": 3.0, "training_minutes": 80.0, "x_real_time": 27.8, "waiting_for_data": 0.016,
+        "hours_of_data": 0.05, "utterances": 78, "validation_utterances": 26, "precision": "32-true", "machine": "m, 2",
+    }  # fmt: skip
+    assert told(report).splitlines() == [
+        "word error rate  6.7 % of 26 validation utterances",
+        "model            average of the checkpoints of steps 40, 500 (the best alone: 8.0 %)",
+        "learnt from      78 utterances, 3.0 min",
+        "training         500 steps in 1.50 h, validations included",
+        "speed            28 x real time, 1.6 % of it waiting for data",
+        "machine          m, 2, 32-true",
+    ]
+    one = report | {"checkpoints": ["step-000040.ckpt"]}
+    assert "model            checkpoint of step 40 (averaged: 6.7 %)\n" in told(one)
+    assert "model            checkpoint of step 40\n" in told(one | {"averaged_wer": None})
 
 
 def test_the_model_kept_makes_as_many_errors_as_reported(finished: TrainConfig) -> None:

@@ -191,6 +191,12 @@ def lines_of(config: TrainConfig, texts: list[str]) -> list[str]:
         ({"stages": [{"steps": 60}, {"steps": 40}, {}]}, ["setting stages.2: the run ends after 100 steps, before"]),
         # Letters, ', ▁ and the four specials; then ▁a, which alone comes twice and is new
         ({"vocab_size": 100000}, ["setting vocab_size: the vocabulary has 33 pieces and not 100000, since no others"]),
+        # 100 utterances of a second and a grain: all of them are one batch
+        (
+            {"steps": 1001, "data": {"seconds_per_batch": 400, "quadratic_seconds": 2}},
+            ["setting steps: 1001 come to 1001 passes .*; try 200$"],
+        ),
+        ({"steps": 1000, "data": {"seconds_per_batch": 400, "quadratic_seconds": 2}}, []),
         ({"steps": 1, "data": {"seconds_per_batch": 1}}, ["setting steps: 1 come to 0.01 passes"]),
     ],
 )
@@ -204,7 +210,7 @@ def test_what_teaches_little_is_told(settings: Settings, expected: list[str]) ->
 def test_too_many_pieces_for_little_text_are_told() -> None:
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdefghij"), 5)) for _ in range(20)]
-    config = build({"vocab_size": 60})
+    config = build({"vocab_size": 60, "steps": 10})
     (line,) = lines_of(config, [" ".join(words)] * 2)
     times = float(re.match(r"setting vocab_size: each of the 60 pieces comes ([\d.]+) times", line)[1])  # type: ignore[index]
     assert 20 * 2 / 60 <= times < 10  # each word has a piece at least
