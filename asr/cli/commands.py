@@ -14,6 +14,7 @@ from asr.cli.export import export
 from asr.cli.features import features
 from asr.cli.manifest import manifest_app
 from asr.cli.messages import explain, one_line_warnings
+from asr.cli.phrases import phrases_app
 from asr.cli.train import train
 from asr.cli.transcribe import transcribe
 
@@ -53,6 +54,7 @@ app.command()(train)
 app.command(short_help="Turn a checkpoint into one file that runs without torch.")(export)
 app.add_typer(bundle_app)
 app.add_typer(manifest_app)
+app.add_typer(phrases_app)
 
 
 def run() -> None:
