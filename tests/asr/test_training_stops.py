@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,24 @@ def test_a_loss_that_is_no_number_stops_before_it_spoils_the_weights(
     last = read_checkpoint(tmp_path / "run" / "last.ckpt")
     assert last.steps == 3
     assert all(torch.isfinite(value).all() for value in last.model.state_dict().values())
+
+
+def test_a_disk_that_is_full_is_named_and_the_run_goes_on_once_there_is_room(
+    chirp_config: Config, tmp_path: Path
+) -> None:
+    train(chirp_config(output=str(tmp_path / "first")))  # what is written before the run: the sound, decoded
+    config = chirp_config(save_every=1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # no checkpoint is as small
+    try:
+        with pytest.raises(
+            TrainingError, match=r"run: can't be written \(.*\); make room there.*the same command goes"
+        ):
+            train(config)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [file.name for file in (tmp_path / "run").iterdir() if file.name.endswith(".ckpt")]
+    assert train(config) == tmp_path / "run" / "best.ckpt"
 
 
 @pytest.mark.parametrize(
