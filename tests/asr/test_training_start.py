@@ -190,7 +190,7 @@ def lines_of(config: TrainConfig, texts: list[str]) -> list[str]:
         ({"stages": [{"steps": 99}, {}]}, []),
         ({"stages": [{"steps": 60}, {"steps": 40}, {}]}, ["setting stages.2: the run ends after 100 steps, before"]),
         # Letters, ', ▁ and the four specials; then ▁a, which alone comes twice and is new
-        ({"vocab_size": 100000}, ["setting vocab_size: the vocabulary has 33 pieces and not 100000, since no others"]),
+        ({"vocab_size": 60000}, ["setting vocab_size: the vocabulary has 33 pieces and not 60000, since no others"]),
         # 100 utterances of a second and a grain: all of them are one batch
         (
             {"steps": 1001, "data": {"seconds_per_batch": 400, "quadratic_seconds": 2}},
