@@ -181,3 +181,25 @@ def test_accepts_and_commands_agree_on_samples(tokenizer: Tokenizer, tmp_path: P
         assert command.slots["dish"] == ("mac" if "mac" in said else "fish and chips")
         shorter = said.split()[:-1]
         assert graph.accepts(tokenizer.encode(" ".join(shorter))) == (phrases.command(" ".join(shorter)) is not None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "times"),
+    [
+        (["<r{}>"] * 77, 98),
+        (["x (<r{}>|b) [c]"] * 25, 48),
+        (["(x; <r{}>)"] * 38, 60),
+    ],
+)
+def test_what_is_nested_as_deeply_as_may_be(tokenizer: Tokenizer, rules: list[str], times: int) -> None:
+    """Nothing goes beyond Python's own limit, at the length and the depth that are allowed."""
+    numbered = enumerate(["a", *(rule.format(number) for number, rule in enumerate(rules))])
+    lines = "".join(f"  r{number}: '{rule}'\n" for number, rule in numbered)
+    text = f"intents:\n  deep: '<r{len(rules)}> {'[z] ' * times}'\nrules:\n{lines}"
+    phrases = PhraseSet.parse(text)
+    graph = phrases.compile(tokenizer)
+    for said in phrases.samples(3):
+        assert graph.accepts(tokenizer.encode(said))
+        command = phrases.command(said)
+        assert command is not None
+        assert command.intent == "deep"
