@@ -214,6 +214,7 @@ def test_starting_from_a_model_takes_all_of_it(
     assert after.model.spec == before.model.spec
     assert after.model.config == replace(before.model.config, dropout=0.3)
     assert seen[0].model.config.dropout == 0.3
+    assert after.history == [before.facts["training"], after.facts["training"]]  # told of in the bundle, too
     for name, value in before.model.state_dict().items():
         torch.testing.assert_close(after.model.state_dict()[name], value, rtol=0, atol=1e-7)
 
