@@ -30,13 +30,12 @@ def export(
 ) -> None:  # fmt: skip
     """Turn a checkpoint into one file that runs without torch, checked against torch first."""
     from asr.cli.extras import needs
-    from asr.errors import CepstraError
+    from asr.cli.messages import naming
     from asr.files import check_writable
 
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
-    check_writable(output)
-    if output.exists() and checkpoint.exists() and output.samefile(checkpoint):
-        raise CepstraError(f"{output}: is the checkpoint itself; choose another --output")
+    with naming("--output"):
+        check_writable(output, inputs=[checkpoint])
     from rich.console import Console
 
     size = f"{output}: {{:.1f}} MB"
