@@ -7,8 +7,6 @@ format is the library's own `tokenizer.json`; any program that reads those reads
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 from string import ascii_lowercase
@@ -18,6 +16,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from asr.errors import BundleError, ConfigError, ManifestError
+from asr.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -162,19 +161,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json, whole or not at all. Raises ConfigError when it can't be written."""
-        path = Path(path)
-        try:
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        except OSError as error:
-            raise ConfigError(f"{path}: can't be written ({error.strerror}); choose another folder") from None
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-                file.write(self.to_json())
-            Path(temporary).chmod(0o644)  # mkstemp's files are for their owner only
-            Path(temporary).replace(path)
-        except OSError as error:
-            Path(temporary).unlink(missing_ok=True)
-            raise ConfigError(f"{path}: can't be written ({error.strerror}); choose another place") from None
+        write_atomically(Path(path), self.to_json(), ConfigError)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

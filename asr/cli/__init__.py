@@ -4,7 +4,10 @@ import sys
 
 
 def main() -> None:
-    """Entry of the `cepstra` command. Exit codes: 0, 1 for what went wrong, 2 for wrong usage, 130 for Ctrl-C."""
+    """Entry of the `cepstra` command.
+
+    Exit codes: 0, 1 for what went wrong, 2 for wrong usage, 130 for Ctrl-C; 143 for SIGTERM that ends a training.
+    """
     try:
         from asr.cli.commands import run  # here, so that Ctrl-C while this loads is no traceback either
 

@@ -22,7 +22,10 @@ def show(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
-    """Front end, model, sizes, training data, licence and measured error rates of a bundle."""
+    """Show what a bundle is, its licence and its error rates.
+
+    Front end, model, sizes, training data, licence and measured error rates.
+    """
     from asr.bundle import read_bundle
     from asr.recognizer import DEFAULT_BUNDLE
     from asr.writers import to_json

@@ -28,7 +28,10 @@ def export(
         bool, typer.Option("--half", help="Keep the weights in float16: half the size, computed in float32.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Turn a checkpoint into one file that runs without torch, checked against torch first."""
+    """Turn a checkpoint into one file that runs without torch.
+
+    What it says is compared with the checkpoint first.
+    """
     from asr.cli.extras import needs
     from asr.cli.messages import naming
     from asr.files import check_writable

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from asr.errors import CepstraError, ConfigError
+from asr.files import atomic
 from asr.model.config import ModelConfig
 from asr.model.transformer import Transformer
 from asr.tokenizer import Tokenizer
@@ -93,9 +94,8 @@ def average(paths: Sequence[Path], target: Path, **facts: object) -> None:
         "global_step": first.get("global_step", 0),
         "cepstra": {**first["cepstra"], **facts},
     }
-    part = target.with_name(f".{target.name}.part")
-    torch.save(content, part)
-    part.replace(target)
+    with atomic(target, ConfigError) as file:
+        torch.save(content, file)
 
 
 def _instead(path: Path) -> str:

@@ -224,7 +224,7 @@ def test_settings_out_of_range(bundle: Bundle) -> None:
         {"ctc_weight": 1.5},
     ):
         with pytest.raises(ConfigError, match=next(iter(settings))) as caught:
-            Recognizer(bundle, **settings)  # type: ignore[arg-type]  # as a careless caller would
+            Recognizer(bundle, **settings)
         assert "\n" not in str(caught.value)
 
 
