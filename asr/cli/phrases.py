@@ -52,6 +52,8 @@ def check(
 
     if intent is not None and picture is None:
         raise CepstraError("--intent says what --draw draws; give both")
+    if picture is not None and picture.suffix.lower() != ".svg":
+        raise CepstraError(f"--draw {picture}: the picture is SVG; give a name that ends with .svg")
     check_outputs([("--draw", picture)], [file, model])
     phrases = PhraseSet.read(file)
     report = checking.check(phrases, read_bundle(model or DEFAULT_BUNDLE).tokenizer, samples, seed)

@@ -144,15 +144,3 @@ class Languages:
             if self.final[state]:
                 yield said
             stack += [((*said, word), target) for word, target in reversed(self.arcs[state])]
-
-    def holds(self, root: int, words: Iterable[str]) -> bool:
-        """Whether a sentence is in the set."""
-        state = root
-        for word in words:
-            for first, target in self.arcs[state]:
-                if first == word:
-                    state = target
-                    break
-            else:
-                return False
-        return self.final[state]

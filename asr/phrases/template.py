@@ -24,7 +24,7 @@ MAX_SPELLINGS: Final = 1000  # of a word that is put together of brackets
 
 _BRACKETS: Final = re.compile(r"[()\[\]{}<>|;\\]")
 _CLOSING: Final = {"(": ")", "[": "]"}
-_NAME: Final = re.compile(r"[^\W\d][\w.-]*")
+NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 _LEXEME: Final = re.compile(
     r"(?P<space>\s+)|\{(?P<list>[^{}]*)\}|<(?P<rule>[^<>]*)>|(?P<sign>[()\[\]|;])|(?P<text>[^\s()\[\]{}<>|;\\]+)"
 )
@@ -91,7 +91,7 @@ def tokens(written: Written) -> Iterator[Token]:
         elif found["list"] is not None:
             yield _list_ref(found["list"], place)
         elif found["rule"] is not None:
-            if not _NAME.fullmatch(found["rule"].strip()):
+            if not NAME.fullmatch(found["rule"].strip()):
                 raise FaultyError(place, f"{shown(found[0])} names no rule; write <name>, of letters, digits and _")
             yield RuleRef(found["rule"].strip(), place)
         elif found["sign"] is not None:
@@ -106,10 +106,10 @@ def _list_ref(inside: str, place: Place) -> ListRef:
     if is_range(name):
         if not colon:
             raise FaultyError(place, f"numbers {name} fill no slot; name it: {{{name}:slot}}")
-    elif not _NAME.fullmatch(name):
+    elif not NAME.fullmatch(name):
         wrong = shown("{" + inside + "}")
         raise FaultyError(place, f"{wrong} names no list; write {{name}} or {{name:slot}}, of letters, digits and _")
-    if colon and not _NAME.fullmatch(slot):
+    if colon and not NAME.fullmatch(slot):
         raise FaultyError(place, f"{shown(slot)} is no name of a slot; use letters, digits and _")
     return ListRef(name, slot if colon else name, place)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from asr.phrases.faults import FaultyError, shown
 from asr.phrases.grammar import Definitions, Entry, Numbers, Template
 from asr.phrases.ranges import is_range, parse_range
-from asr.phrases.template import read_template
+from asr.phrases.template import NAME, read_template
 from asr.phrases.yaml_tree import Items, Pairs, Text, mapping, refuse_others, scalar
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from asr.phrases.yaml_tree import Tree
 
 FORM: Final = "intents:, and below it one 'name: \"sentence\"' per line"
-NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 
 
 def read_own(root: Pairs, language: str) -> Definitions:

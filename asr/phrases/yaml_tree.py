@@ -73,6 +73,8 @@ def read_tree(text: str) -> Tree | None:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
         remedy = "put texts that begin with [ or {, or hold ': ' or ' #', in quotes"
+        if mark and text[mark.index : mark.index + 1] == "\t":
+            remedy = "indent with spaces, not tabs"
         raise FaultyError(place, f"not YAML ({error.problem or error.context}); {remedy}") from None
     except yaml.YAMLError as error:  # signs that YAML can't hold
         reason = str(error).splitlines()[0]

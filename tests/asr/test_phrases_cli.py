@@ -97,7 +97,8 @@ def test_words_that_the_normaliser_would_write_otherwise(
         (("FILE", "--json"), "FILE:2:8: '(' is never closed; add ')'"),
         (("none.yaml",), "none.yaml: can't be read (No such file or directory); give the path of a phrase file"),
         (("FILE", "--intent", "a"), "--intent says what --draw draws; give both"),
-        (("FILE", "--draw", "FILE"), "--draw FILE: is read by this command, and would be replaced"),
+        (("FILE", "--draw", "x.png"), "--draw x.png: the picture is SVG; give a name that ends with .svg"),
+        (("FILE", "--draw", "none/x.svg"), "--draw none/x.svg: there is no folder none; create it first"),
         (("FILE", "--model", "FILE"), "FILE:2:8:"),
     ],
 )
@@ -155,7 +156,7 @@ def test_a_picture_of_one_intent_or_of_too_much(lights: Path) -> None:
     with pytest.raises(PhrasesError, match=r"boxes can't be read in a picture, 250 can; draw one intent \(--intent\)"):
         draw(many)
     assert draw(many, "i7").count("<rect") < 20
-    box = PhraseSet.parse("\n".join(f"go {word}" for word in "a b c d e f g h i j k l".split()))
+    box = PhraseSet.parse("\n".join(f"go {word}" for word in "abcdefghijkl"))
     assert "… 5 more" in draw(box)  # words that lead to the same place share a box
 
 

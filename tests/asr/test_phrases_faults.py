@@ -104,10 +104,10 @@ def test_templates(text: str, place: str, fault: str) -> None:
         ("intents:\n  a: &x go\n", "2:6", "anchors and aliases"),
         ("intents:\n  a: !!python/object:os.system go\n", "2:6", "isn't read"),
         (OWN + "---\nintents: {}\n", "3:1", "a second document"),
-        ("intents:\n\ta: go\n", "2:1", "not YAML (found character that cannot start any token)"),
+        ("intents:\n\ta: go\n", "2:1", "that cannot start any token); indent with spaces"),
         ("intents: " + "[" * 50 + "]" * 50, "1:25", "more than 16 levels of YAML"),
-        ("intents: " + "[" * 10_000, "1:", "not YAML"),
-        ("intents: " + "{a: " * 10_000, "1:", ""),
+        ("intents: " + "[" * 10_000, "1:", "YAML"),
+        ("intents: " + "{a: " * 10_000, "1:", "YAML"),
         ('intents:\n  a: "go é (on"\n', "2:12", "'(' is never closed"),
         ('intents:\n  a: "\\x67o (on"\n', "2:6", "'(' is never closed"),  # where its text begins
         ("intents:\n  a: >\n    go\n    (on\n", "2:6", "'(' is never closed"),
