@@ -240,3 +240,17 @@ def test_examples_that_exist_already() -> None:
     assert timer.command("set a timer for three hours and ten minutes") == Command(
         "timer_set", {"unit_time": "3 hours and 10 minutes"}, "set a timer for three hours and ten minutes"
     )
+
+
+@pytest.mark.parametrize(
+    ("template", "slots"),
+    [
+        ("([please]|{part:a}) [{part:b}] go", {"b": "on"}),  # nothing is said first, as is written first
+        ("({part:a}|[please]) [{part:b}] go", {"a": "on"}),
+        ("[{part:a}] [{part:b}] go", {"a": "on"}),
+        ("([{part:a}]; [{part:b}]) go", {"a": "on"}),
+    ],
+)
+def test_of_two_readings_the_first_written_counts(template: str, slots: dict[str, Any]) -> None:
+    phrases = PhraseSet.parse(f"intents: {{x: '{template}'}}\nlists: {{part: ['on']}}")
+    assert phrases.command("on go") == Command("x", slots, "on go")
