@@ -1,4 +1,4 @@
-"""What tests/test_docs.py leaves: other programs, pages whose commands build on each other, options, Python."""
+"""What the pages say to type is typed, one command after the other; their options exist, and their Python runs."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ PAGES = (
     "docs/manifests.md",
     "docs/evaluation.md",
     "docs/features.md",
+    "docs/phrases.md",
     "data_manifests/README.md",
 )
 PROGRAMS = ("cepstra", "ffmpeg", "arecord")
@@ -60,6 +61,9 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(sample, tmp_path / name)  # what a file holds counts, not what it is called
     for name in ("my.test.jsonl", "commands.jsonl"):
         write_manifest(tmp_path / name, read_manifest(SAMPLES / "samples.jsonl")[:2])
+    (tmp_path / "lights.yaml").write_text(
+        re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)[0]
+    )
     for name in ("my.cepstra", "model.cepstra"):
         shutil.copy(DEFAULT_BUNDLE, tmp_path / name)
     shutil.copytree(ROOT / "data_manifests" / "example", tmp_path / "data_manifests" / "example")
