@@ -61,7 +61,8 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(sample, tmp_path / name)  # what a file holds counts, not what it is called
     for name in ("my.test.jsonl", "commands.jsonl"):
         write_manifest(tmp_path / name, read_manifest(SAMPLES / "samples.jsonl")[:2])
-    (tmp_path / "lights.yaml").write_text(
+    (lights, *_) = re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "lights.yaml").write_text(lights)
         re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)[0]
     )
     for name in ("my.cepstra", "model.cepstra"):
