@@ -63,8 +63,6 @@ def folder(tmp_path: Path) -> Path:
         write_manifest(tmp_path / name, read_manifest(SAMPLES / "samples.jsonl")[:2])
     (lights, *_) = re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)
     (tmp_path / "lights.yaml").write_text(lights)
-        re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)[0]
-    )
     for name in ("my.cepstra", "model.cepstra"):
         shutil.copy(DEFAULT_BUNDLE, tmp_path / name)
     shutil.copytree(ROOT / "data_manifests" / "example", tmp_path / "data_manifests" / "example")
