@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import stat
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeVar, overload
@@ -25,12 +26,15 @@ from asr.search import SearchOptions, decode
 from asr.timing import Piece, assemble
 from audio.errors import AudioWarning
 from audio.reading import read_audio
-from audio.speech import phrases
+from audio.speech import phrases as between_pauses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from asr.commands import Meaning
+    from asr.held import Held, Phrases
     from asr.results import Result
+    from asr.search import Hypothesis
     from audio.reading import RawFormat
 
 Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
@@ -78,13 +82,17 @@ class Recognizer:
         max_seconds: float = 3600.0,
         raw: RawFormat | None = None,
         channel: int | None = None,
+        phrases: Phrases | Mapping[str, Phrases] | None = None,
     ) -> None:
         """bundle: a path, or one that was read; None is the model that ships.
 
         threads: of the CPU. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score of a beam, 0 to
         1; None is 0.3 with a beam, and none in greedy decoding. max_seconds: longer recordings are refused.
         raw: how to read headerless samples. channel: which to take; None mixes all of them.
-        Raises BundleError where the bundle can't be used, ConfigError for a setting out of range.
+        phrases: what may be said, a phrase file or one that was read: the command meant is looked for in place of free
+        text, with a beam of 8 at least. Or several by name, of which each call may name one.
+        Raises BundleError where the bundle can't be used, ConfigError for a setting out of range, PhrasesError for a
+        phrase file with faults.
         """
         for name, value, most in (("threads", threads, MOST_THREADS), ("beam", beam, WIDEST_BEAM)):
             if not isinstance(value, int) or not 1 <= value <= most:
@@ -96,35 +104,55 @@ class Recognizer:
             ctc_weight = 0.3 if beam > 1 else 0.0
         self.options = SearchOptions(beam=beam, ctc_weight=ctc_weight)
         self._backend = OnnxBackend(self.bundle, threads)
+        self._held: dict[str, Held] = {}
+        self._alone = phrases is not None and not isinstance(phrases, Mapping)
+        if phrases is not None:
+            from asr.held import Held  # noqa: PLC0415  phrase files are not everyone's, and take a while to load
+
+            named = phrases if isinstance(phrases, Mapping) else {"": phrases}
+            self._held = {name: Held.of(each, self.bundle, self.options) for name, each in named.items()}
         self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
 
     @overload
-    def transcribe(self, source: Source) -> Result: ...
+    def transcribe(self, source: Source, *, phrases: str | None = None) -> Result: ...
     @overload
-    def transcribe(self, source: list[AnySource]) -> list[Result]: ...
-    def transcribe(self, source: Source | list[AnySource]) -> Result | list[Result]:
+    def transcribe(self, source: list[AnySource], *, phrases: str | None = None) -> list[Result]: ...
+    def transcribe(self, source: Source | list[AnySource], *, phrases: str | None = None) -> Result | list[Result]:
         """One recording's text, or the texts of many, which are decoded together.
 
         source: a path ("-" is standard input), a file's bytes, an open file, samples (N,) of mono sound at the model's
         rate (16 kHz) and full scale ±1, a manifest's row, or a list of these. Times count from the start of what was
-        given: of a manifest's row, from its offset. Raises AudioError where one can't be read.
+        given: of a manifest's row, from its offset. phrases: the name of those to compare with, where several were
+        given; none of them without it. Raises AudioError where one can't be read, ConfigError for an unknown name.
         """
+        held = self._compared(phrases)
         results: list[Result] = []
         for group in self._groups(source if isinstance(source, list) else [source], GROUP_FILES):
-            for answer in self._answer(group):
+            for answer in self._answer(group, held):
                 if isinstance(answer, CepstraError):
                     raise answer
                 results.append(answer)
         return results if isinstance(source, list) else results[0]
 
-    def transcribe_each(self, sources: Iterable[Source]) -> Iterator[Result | CepstraError]:
+    def transcribe_each(
+        self, sources: Iterable[Source], *, phrases: str | None = None
+    ) -> Iterator[Result | CepstraError]:
         """Answers in order as they come; one that can't be read gives its error, and the rest goes on.
 
         The first is there before the second is read. Later on a few short recordings are read ahead of what is
         answered, to be decoded together; nothing waits for a long one, or a pipe, that comes after it. Ctrl-C in the
-        middle of a long one raises Interrupted, a KeyboardInterrupt.
+        middle of a long one raises Interrupted, a KeyboardInterrupt. phrases: as in `transcribe`.
         """
-        return (answer for group in self._groups(sources, 1) for answer in self._answer(group))
+        held = self._compared(phrases)
+        return (answer for group in self._groups(sources, 1) for answer in self._answer(group, held))
+
+    def _compared(self, name: str | None) -> Held | None:
+        if name is None:
+            return self._held[""] if self._alone else None
+        if name not in self._held or self._alone:
+            known = ", ".join(self._held) if self._held and not self._alone else "none by name"
+            raise ConfigError(f"phrases={name!r}: there are no such; given were {known}")
+        return self._held[name]
 
     def _groups(self, sources: Iterable[Source], room: int) -> Iterator[list[_Clip | CepstraError]]:
         """What is decoded together: one batch, so that no answer waits for another one, or one long recording.
@@ -151,13 +179,13 @@ class Recognizer:
         if group:
             yield group
 
-    def _answer(self, group: list[_Clip | CepstraError]) -> list[Result | CepstraError]:
+    def _answer(self, group: list[_Clip | CepstraError], held: Held | None) -> list[Result | CepstraError]:
         clips = [clip for clip in group if isinstance(clip, _Clip)]
         try:
-            results = iter(self._recognise(clips))
+            results = iter(self._recognise(clips, held))
         except (CepstraError, MemoryError) as error:
             if len(group) > 1:  # one by one, so that what is at fault takes nothing with it
-                return [answer for clip in group for answer in self._answer([clip])]
+                return [answer for clip in group for answer in self._answer([clip], held)]
             reason = str(error) or "not enough memory"
             return [CepstraError(f"{clip.name or 'samples'}: can't be transcribed ({reason})") for clip in clips]
         return [next(results) if isinstance(clip, _Clip) else clip for clip in group]
@@ -188,7 +216,7 @@ class Recognizer:
             duration=duration, max_seconds=self._max_seconds, raw=self._raw,
         )  # fmt: skip
 
-    def _recognise(self, clips: Sequence[_Clip]) -> list[Result]:
+    def _recognise(self, clips: Sequence[_Clip], held: Held | None) -> list[Result]:
         rate = self.bundle.front_end.sample_rate
         cut = [
             (i, start, clip.samples[start:end])
@@ -200,7 +228,7 @@ class Recognizer:
             for window in _windows([len(samples) for _, _, samples in cut], rate):
                 found: dict[int, Piece] = {}
                 for batch in _batches({j: len(cut[j][2]) for j in window}, rate):
-                    found |= zip(batch, self._decode([cut[j][2] for j in batch]), strict=True)
+                    found |= zip(batch, self._decode([cut[j][2] for j in batch], held), strict=True)
                 decoded += [found[j] for j in window]
         except KeyboardInterrupt:
             if len(clips) > 1 or not decoded:
@@ -217,20 +245,28 @@ class Recognizer:
             for i, clip in enumerate(clips)
         ]
 
-    def _decode(self, batch: list[NDArray[np.float32]]) -> list[Piece]:
+    def _decode(self, batch: list[NDArray[np.float32]], held: Held | None) -> list[Piece]:
         """Pieces of sound, all of them at once."""
         spec, tokenizer = self.bundle.front_end, self.bundle.tokenizer
         seconds = [len(samples) / spec.sample_rate for samples in batch]
         spoken = [j for j, samples in enumerate(batch) if np.abs(samples).max(initial=0.0) >= SILENCE]
-        answers = [Piece((), 1.0)] * len(batch)
+        answers = [Piece((), 1.0, None if held is None else held.nothing_said)] * len(batch)
         if not spoken:
             return answers
         memory = self._backend.encode([batch[j] for j in spoken])
-        hypotheses = decode(self._backend, memory, [seconds[j] for j in spoken], self.options)
         position = spec.hop * self.bundle.model.stride / spec.sample_rate  # seconds
-        for row, (j, hypothesis) in enumerate(zip(spoken, hypotheses, strict=True)):
+        heard = [seconds[j] for j in spoken]
+        found: Sequence[tuple[Meaning | None, Hypothesis | None]] = (
+            [(None, hypothesis) for hypothesis in decode(self._backend, memory, heard, self.options)]
+            if held is None
+            else held.search(self._backend, memory, heard)
+        )
+        for row, (j, (meaning, hypothesis)) in enumerate(zip(spoken, found, strict=True)):
             ctc = memory.ctc[row, : memory.lengths[row]]
-            answers[j] = Piece.of(hypothesis, ctc, tokenizer, position, seconds[j])
+            if hypothesis is None:
+                answers[j] = Piece((), 0.0, meaning)
+            else:
+                answers[j] = replace(Piece.of(hypothesis, ctc, tokenizer, position, seconds[j]), meaning=meaning)
         return answers
 
 
@@ -276,7 +312,7 @@ def _cut(samples: NDArray[np.float32], rate: int) -> list[tuple[int, int]]:
     """What is decoded as one: all of a short recording, the phrases of a long one."""
     if len(samples) <= PIECE_SECONDS * rate:
         return [(0, len(samples))]
-    return phrases(samples, rate, max_seconds=PIECE_SECONDS) or [(0, 0)]
+    return between_pauses(samples, rate, max_seconds=PIECE_SECONDS) or [(0, 0)]
 
 
 def _windows(lengths: list[int], rate: int) -> list[range]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asr.commands import Meaning
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,11 @@ class Result:
     confidence: float  # 0 … 1, of the text as a whole
     words: tuple[Word, ...] = ()
     segments: tuple[Segment, ...] = ()
+    meaning: Meaning | None = None  # where phrases were given to compare with
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of `cepstra transcribe --format json`, in its order; times and confidences with three decimals."""
+        meaning = {} if self.meaning is None else self.meaning.to_dict()
         return {
             "audio_filepath": self.audio_filepath,
             "duration": _r(self.duration),
@@ -53,6 +58,7 @@ class Result:
             "confidence": _r(self.confidence),
             "words": [word.to_dict() for word in self.words],
             "segments": [segment.to_dict() for segment in self.segments],
+            **meaning,
         }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from asr.commands import Meaning
     from asr.search import Hypothesis
     from asr.tokenizer import Tokenizer
 
@@ -34,6 +35,7 @@ class Piece:
 
     words: tuple[Word, ...]  # times from the piece's own start
     confidence: float
+    meaning: Meaning | None = None  # where it was held to phrases
 
     @classmethod
     def of(
@@ -80,6 +82,7 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
         ):
             segments.append([])
         segments[-1].append(word)
+    meaning = _meaning([piece.meaning for _, piece in pieces if piece.meaning is not None])
     # Pieces count by their words; one without any says only that nothing was said there
     counts = [len(piece.words) for _, piece in pieces]
     weights = counts if any(counts) else [1] * len(counts)
@@ -88,10 +91,19 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
         audio_filepath=name,
         duration=seconds,
         text=" ".join(word.word for word in words),
-        confidence=confidence,
+        confidence=confidence if meaning is None else meaning.confidence,
         words=tuple(words),
         segments=tuple(Segment(s[0].start, s[-1].end, " ".join(word.word for word in s)) for s in segments),
+        meaning=meaning,
     )
+
+
+def _meaning(meanings: Sequence[Meaning]) -> Meaning | None:
+    """Of a whole recording: the first command in it; where there is none, why the likeliest piece holds none."""
+    commands = [meaning for meaning in meanings if meaning.command is not None]
+    if commands or not meanings:
+        return commands[0] if commands else None
+    return max(meanings, key=lambda meaning: (meaning.rejected != "no-speech", meaning.confidence))
 
 
 def _mean_probability(log_probs: Sequence[float]) -> float:

@@ -55,6 +55,10 @@ def transcribe(
     beam: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search; 1 is greedy, and fastest.")
     ] = 1,
+    phrases: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A phrase file: which of its commands was meant, if any; see `phrases`."),
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
     channel: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The channel to take, from 0; without it, all are mixed.")
@@ -88,15 +92,27 @@ def transcribe(
     else:
         from asr.files import make_folder
 
-        check_targets(recordings, [path for path in (manifest, model) if path is not None])
+        check_targets(recordings, [path for path in (manifest, model, phrases) if path is not None])
         with naming("--output-dir"):
             make_folder(output_dir)
 
     from asr.recognizer import Recognizer
 
+    said = None
+    if phrases is not None:
+        from asr.phrases import PhraseSet
+
+        with naming("--phrases"):
+            said = PhraseSet.read(phrases)
     with naming("--model" if model else ""):
         recognizer = Recognizer(
-            model, threads=threads, beam=beam, channel=channel, max_seconds=max_seconds, raw=raw_format
+            model,
+            threads=threads,
+            beam=beam,
+            channel=channel,
+            max_seconds=max_seconds,
+            raw=raw_format,
+            phrases=said,
         )
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)

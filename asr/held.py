@@ -1,0 +1,64 @@
+"""Phrases made ready for one model: their graph, the search that is held to it, and what is made of its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias
+
+from asr.commands import Judge, Meaning, understand
+from asr.phrases import PhraseSet
+from asr.search import beam
+from asr.search.ctc import best_path
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from asr.bundle import Bundle
+    from asr.phrases import TokenGraph
+    from asr.search import Backend, Hypothesis, Memory, SearchOptions
+    from asr.tokenizer import Tokenizer
+
+Phrases: TypeAlias = str | PathLike[str] | PhraseSet
+
+NARROWEST = 8  # hypotheses: below it, commands that only CTC tells apart are lost
+CTC_WEIGHT = 0.3
+
+
+@dataclass(frozen=True)
+class Held:
+    """A set of phrases and a model."""
+
+    phrases: PhraseSet
+    graph: TokenGraph
+    judge: Judge
+    options: SearchOptions
+    tokenizer: Tokenizer
+
+    @classmethod
+    def of(cls, phrases: Phrases, bundle: Bundle, options: SearchOptions) -> Held:
+        """Read and compile. options: of free decoding; the beam is widened. Raises PhrasesError, BundleError."""
+        if not isinstance(phrases, PhraseSet):
+            phrases = PhraseSet.read(str(phrases), bundle.language)
+        wide = replace(
+            options, beam=max(NARROWEST, options.beam), ctc_weight=options.ctc_weight or CTC_WEIGHT, repeat_limit=1000
+        )
+        return cls(phrases, phrases.compile(bundle.tokenizer), Judge.of(bundle), wide, bundle.tokenizer)
+
+    @property
+    def nothing_said(self) -> Meaning:
+        """What silence means."""
+        return Meaning(None, 0.0, (), "no-speech")
+
+    def search(self, backend: Backend, memory: Memory, seconds: list[float]) -> list[tuple[Meaning, Hypothesis | None]]:
+        """What each utterance of the memory meant, and the hypothesis that says so."""
+        found = beam(backend, memory, seconds, self.options, self.graph)
+        answers: list[tuple[Meaning, Hypothesis | None]] = []
+        for row, hypotheses in enumerate(found):
+            ctc: NDArray[np.float32] = memory.ctc[row, : memory.lengths[row]]
+            if not best_path(ctc):
+                answers.append((self.nothing_said, None))
+            else:
+                answers.append(understand(hypotheses, ctc, self.phrases, self.tokenizer, self.judge))
+        return answers

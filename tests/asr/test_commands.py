@@ -1,0 +1,173 @@
+"""Which command was meant, how surely, and when none was: evidence by hand, and a recogniser held to phrases."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from asr.bundle import write_bundle
+from asr.cli.commands import app
+from asr.commands import EVIDENCE, LEAST, UNCALIBRATED, Judge, evidence, understand
+from asr.errors import BundleError, CepstraError, ConfigError
+from asr.phrases import PhraseSet
+from asr.recognizer import Recognizer
+from asr.search import Hypothesis
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from asr.bundle import Bundle
+    from asr.training.checkpoint import Trained
+
+RATE = 16000
+LIGHTS = "intents: {light: 'turn (on|off) the lights', music: 'play the music'}"
+SAMPLES = Path(__file__).parents[2] / "data_manifests" / "samples"
+
+
+def ctc_of(rows: list[list[float]]) -> NDArray[np.float32]:
+    return np.log(np.array(rows, np.float32))
+
+
+def test_evidence_by_hand() -> None:
+    # Blank, token 1, token 2: token 1 is likeliest at first, then blank, then token 2
+    ctc = ctc_of([[0.1, 0.8, 0.1], [0.8, 0.1, 0.1], [0.2, 0.2, 0.6]])
+    heard = Hypothesis((1, 2), (-0.1, -0.2, -0.3), -0.2, (0.0, -0.5, -0.1))
+    assert evidence(heard, ctc) == pytest.approx((0.0, 0.0, -0.2, -0.5), abs=1e-6)
+    # Token 2 alone: blank, blank, token 2 is its likeliest alignment, which loses ln 8 at the first position
+    other = Hypothesis((2,), (-1.0, -1.0), -1.0, (-3.0, -1.0))
+    assert evidence(other, ctc) == pytest.approx((-math.log(8), -math.log(8), -2.0, -3.0), abs=1e-6)
+
+
+def test_evidence_against_is_bounded() -> None:
+    ctc = ctc_of([[1 - 2e-30, 1e-30, 1e-30]] * 2)
+    assert evidence(Hypothesis((1, 2), (-99.0,) * 3, -99.0, (-99.0,) * 3), ctc) == (LEAST,) * 4
+    short = evidence(Hypothesis((1, 1, 1), (0.0,) * 4, 0.0, (0.0,) * 4), ctc)  # no room for three
+    assert short == (LEAST, LEAST, 0.0, 0.0)
+
+
+@given(st.lists(st.floats(LEAST, 0), min_size=4, max_size=4))
+def test_less_evidence_is_never_more_confidence(values: list[float]) -> None:
+    surer = UNCALIBRATED.confidence([value / 2 for value in values])
+    assert 0 <= UNCALIBRATED.confidence(values) <= surer <= 1
+    assert UNCALIBRATED.confidence((0.0,) * 4) > 0.9
+    assert UNCALIBRATED.confidence((LEAST,) * 4) < 0.01
+
+
+def hypothesis_of(text: str, bundle: Bundle, score: float, deviation: float = 0.0) -> Hypothesis:
+    tokens = tuple(bundle.tokenizer.encode(text))
+    return Hypothesis(tokens, (-0.1,) * (len(tokens) + 1), score, (deviation,) * (len(tokens) + 1))
+
+
+def test_alternatives_are_commands_and_not_wordings(toy: tuple[Trained, Bundle]) -> None:
+    bundle = toy[1]
+    phrases = PhraseSet.parse("intents: {on: ['turn on the lights', 'turn the lights on'], music: 'play the music'}")
+    texts = ("turn the lights on", "turn on the lights", "play the music")
+    found = [hypothesis_of(text, bundle, -i) for i, text in enumerate(texts)]
+    ctc = np.full((60, bundle.tokenizer.vocab_size), -3.0, np.float32)
+    meaning, best = understand(found, ctc, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=0.0))
+    assert best == found[0]
+    assert meaning.command is not None
+    assert (meaning.command.intent, meaning.command.sentence, meaning.rejected) == ("on", "turn the lights on", None)
+    assert [a.command.intent for a in meaning.alternatives] == ["on", "music"]
+    assert meaning.confidence == meaning.alternatives[0].confidence
+    meaning, best = understand(found, ctc, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=1.1))
+    assert (meaning.command, best, meaning.rejected) == (None, None, "unknown-command")
+    assert len(meaning.alternatives) == 2
+    meaning, best = understand([], ctc, phrases, bundle.tokenizer, UNCALIBRATED)
+    assert (meaning.command, best, meaning.rejected, meaning.confidence) == (None, None, "too-short", 0.0)
+
+
+def noise(seconds: float, seed: int = 0) -> NDArray[np.float32]:
+    wave: NDArray[np.float32] = np.random.default_rng(seed).normal(0, 0.1, int(seconds * RATE)).astype(np.float32)
+    return wave
+
+
+def judged(bundle: Bundle, threshold: float) -> Bundle:
+    return replace(bundle, facts={**bundle.facts, "commands": replace(UNCALIBRATED, threshold=threshold).to_dict()})
+
+
+def test_what_is_written_is_one_of_the_phrases(toy: tuple[Trained, Bundle]) -> None:
+    phrases = PhraseSet.parse(LIGHTS)
+    recognizer = Recognizer(judged(toy[1], 0.0), phrases=phrases)
+    free = Recognizer(toy[1])
+    clips = [noise(1.0 + 0.1 * seed, seed) for seed in range(6)]
+    for clip, result in zip(clips, recognizer.transcribe(clips), strict=True):
+        assert result.meaning is not None
+        assert result.meaning.command is not None
+        assert result.meaning.command == phrases.command(result.text)
+        assert " ".join(word.word for word in result.words) == result.text
+        assert all(0 <= word.start <= word.end <= result.duration for word in result.words)
+        assert result.confidence == result.meaning.confidence
+        alone = recognizer.transcribe(clip)
+        assert alone.text == result.text
+        assert alone.confidence == pytest.approx(result.confidence, abs=1e-4)
+        assert free.transcribe(clip).meaning is None
+    assert phrases.command(free.transcribe(clips[0]).text) is None  # it writes something else when it may
+
+
+def test_below_the_threshold_nothing_is_written(toy: tuple[Trained, Bundle]) -> None:
+    recognizer = Recognizer(judged(toy[1], 1.0), phrases=PhraseSet.parse(LIGHTS))
+    result = recognizer.transcribe(noise(1.0))
+    assert result.meaning is not None
+    assert (result.text, result.words, result.meaning.command, result.meaning.rejected) == (
+        "", (), None, "unknown-command",
+    )  # fmt: skip
+    assert {a.command.intent for a in result.meaning.alternatives} <= {"light", "music"}
+    for silent in (np.zeros(RATE, np.float32), np.zeros(1, np.float32), np.zeros(0, np.float32)):
+        quiet = recognizer.transcribe(silent).meaning
+        assert quiet is not None
+        assert (quiet.command, quiet.rejected, quiet.alternatives) == (None, "no-speech", ())
+
+
+def test_several_sets_are_switched_by_name(toy: tuple[Trained, Bundle]) -> None:
+    sets = {"lamp": PhraseSet.parse("turn on the lights"), "music": PhraseSet.parse("play the music")}
+    recognizer = Recognizer(judged(toy[1], 0.0), phrases=sets)
+    clip = noise(1.0)
+    assert recognizer.transcribe(clip, phrases="lamp").text == "turn on the lights"
+    assert recognizer.transcribe([clip], phrases="music")[0].text == "play the music"
+    assert [r.text for r in recognizer.transcribe_each([clip], phrases="lamp")] == ["turn on the lights"]  # type: ignore[union-attr]
+    assert recognizer.transcribe(clip).meaning is None
+    with pytest.raises(ConfigError, match=r"phrases='heat': there are no such; given were lamp, music"):
+        recognizer.transcribe(clip, phrases="heat")
+    with pytest.raises(ConfigError, match="none by name"):
+        Recognizer(toy[1], phrases=sets["lamp"]).transcribe(clip, phrases="lamp")
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, 7, {"bias": 1}, dict.fromkeys(("bias", *EVIDENCE, "threshold"), "high"), [1, 2, 3]]
+)
+def test_a_calibration_that_makes_no_sense_is_refused(toy: tuple[Trained, Bundle], facts: object) -> None:
+    with pytest.raises(BundleError, match="bundle toy: facts: commands holds"):
+        Recognizer(replace(toy[1], facts={"commands": facts}), phrases=PhraseSet.parse(LIGHTS))
+
+
+def test_a_calibration_comes_back_from_its_facts(toy: tuple[Trained, Bundle]) -> None:
+    judge = Judge(1.5, (0.1, 0.2, 0.3, 0.4), 0.7)
+    assert Judge.of(replace(toy[1], facts={"commands": json.loads(json.dumps(judge.to_dict()))})) == judge
+    assert Judge.of(toy[1]) == UNCALIBRATED
+
+
+def test_the_command_line_prints_the_command(toy: tuple[Trained, Bundle], tmp_path: Path) -> None:
+    write_bundle(tmp_path / "toy.cepstra", judged(toy[1], 0.0))
+    (tmp_path / "lights.yaml").write_text(LIGHTS)
+    sound = next(SAMPLES.glob("*.wav"))
+    arguments = ["transcribe", str(sound), "--model", str(tmp_path / "toy.cepstra"), "--phrases"]
+    given_phrases = [*arguments, str(tmp_path / "lights.yaml")]
+    text = CliRunner().invoke(app, given_phrases, catch_exceptions=False).stdout.strip()
+    assert PhraseSet.parse(LIGHTS).command(text) is not None
+    row = json.loads(CliRunner().invoke(app, [*given_phrases, "-f", "json"], catch_exceptions=False).stdout)
+    assert row["text"] == text == row["command"]["sentence"]
+    assert row["command"]["intent"] in {"light", "music"}
+    assert row["rejected"] is None
+    assert row["alternatives"][0]["intent"] == row["command"]["intent"]
+    with pytest.raises(CepstraError, match=r"--phrases .*none\.yaml: can't be read"):
+        CliRunner().invoke(app, [*arguments, str(tmp_path / "none.yaml")], catch_exceptions=False)
