@@ -41,6 +41,7 @@ Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating
 AnySource = TypeVar("AnySource", bound=Source)
 
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
+SHIPPED = "the one that ships with Cepstra"  # what it is called where a path stands otherwise
 PIECE_SECONDS = 10.0  # longer sound is cut at its pauses: a model hears best what is as long as what it learnt from
 BATCH_SECONDS = 60.0  # padding included, of what is decoded together
 GROUP_FILES = 8  # so many short recordings, or a batch full of sound, are read before any of them is decoded

@@ -69,20 +69,25 @@ def describe(
     bundle = read_bundle(file)
     measured = dict(bundle.facts.get("error_rates", {}))
     for path in evaluation or []:
-        setting, rates = error_rates(path)
+        setting, rates = error_rates(path, file)
         measured[setting] = {**measured.get(setting, {}), **rates}
     facts = {**bundle.facts, **texts, **({"error_rates": measured} if measured else {})}
     write_bundle(target, replace(bundle, name=name or bundle.name, facts=facts))
     print(f"{target}: noted; see `cepstra bundle show {target}`")
 
 
-def error_rates(path: Path) -> tuple[str, dict[str, dict[str, Any]]]:
-    """How the search was set, and each set's figures, of a file of `cepstra evaluate --json`. Raises CepstraError."""
+def error_rates(path: Path, bundle: Path) -> tuple[str, dict[str, dict[str, Any]]]:
+    """How the search was set, and each set's figures, of a file of `cepstra evaluate --json`.
+
+    Raises CepstraError where it is no such file, or its figures are another model's.
+    """
     from asr.errors import CepstraError
+    from asr.recognizer import DEFAULT_BUNDLE, SHIPPED
 
     try:
         figures = json.loads(path.read_text(encoding="utf-8"))
         by, beam = figures["run"]["by"], int(figures["run"]["settings"]["beam"])
+        model = DEFAULT_BUNDLE if figures["run"]["model"] == SHIPPED else Path(figures["run"]["model"])
         rates = {
             str(group["name"]): {key: group[key] for key in ("utterances", "wer", "cer")} for group in figures["groups"]
         }
@@ -92,6 +97,8 @@ def error_rates(path: Path) -> tuple[str, dict[str, dict[str, Any]]]:
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CepstraError(f"{path}: not figures; give a file of `cepstra evaluate --json`") from None
+    if model.exists() and bundle.exists() and not model.samefile(bundle):
+        raise CepstraError(f"{path}: figures of another model, {model}; evaluate {bundle}")
     if by != "source":
         raise CepstraError(f"{path}: error rates by {by}; people's names stay out of a bundle: evaluate by source")
     return ("greedy" if beam == 1 else f"beam {beam}"), rates
@@ -117,6 +124,9 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and value.keys() == {"utterances", "wer", "cer"}:
             wer, cer = _percent(value["wer"]), _percent(value["cer"])
             yield f"{indent}{_shown(key)}: WER {wer}, CER {cer}, {value['utterances']} utterances"
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for number, item in enumerate(value, start=1):
+                yield from _lines({f"{key} {number}": item}, indent)
         elif isinstance(value, Mapping) and value:
             yield f"{indent}{_shown(key)}:"
             yield from _lines(value, indent + "  ")
@@ -134,7 +144,7 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list):
-        more = f", … ({len(value)} in all)" if len(value) > 8 else ""
-        return ", ".join(map(_shown, value[:8])) + more
+        shown = value if all(isinstance(item, str) for item in value) else value[:8]  # names, or numbers
+        return ", ".join(map(_shown, shown)) + (f", … ({len(value)} in all)" if len(shown) < len(value) else "")
     # What a bundle says of itself is anyone's text: none of it may move the cursor
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(str(value).split()))

@@ -55,6 +55,7 @@ def evaluate(
     from rich.console import Console
 
     from asr.cli.messages import naming
+    from asr.recognizer import SHIPPED
 
     def recognizer() -> Transcriber:
         from asr.recognizer import Recognizer
@@ -65,7 +66,7 @@ def evaluate(
     code = evaluate_with(
         recognizer,
         manifest,
-        model="the one that ships with Cepstra" if model is None else str(model),
+        model=SHIPPED if model is None else str(model),
         settings={"beam": beam, "threads": threads},
         report=report,
         json=json,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.messages import naming
+from asr.cli.messages import complain, naming
 from asr.errors import ManifestError
 from asr.manifest.check_settings import CheckSettings, SoundLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from asr.manifest.faults import Fault
     from asr.manifest.records import Utterance
@@ -218,6 +219,7 @@ def split(
         if one_file
         else [(output_dir or manifest.parent) / f"{manifest.stem}.{name}.jsonl" for name in groups]
     )
+    _tell_of_shares(rows, shares, lambda other: divide(rows, shares, seed=other, folder=folder, by_file=by_file))
     if output_dir is not None:
         make_folder(output_dir)
     check_outputs([("--one-file" if one_file else "--output-dir", output) for output in outputs], [manifest])
@@ -319,3 +321,29 @@ def _progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda total: bar.update(task, total=total), lambda done: bar.advance(task, done)
+
+
+FAR = 0.2  # of all rows: a share that is off by more is told
+
+
+def _tell_of_shares(
+    rows: Sequence[Utterance], shares: Mapping[str, float], again: Callable[[int], Sequence[Utterance]]
+) -> None:
+    """Warn where few speakers leave a split far from its share, and name a seed that comes nearer."""
+
+    def off(divided: Sequence[Utterance]) -> float:
+        counts = Counter(str(row.split) for row in divided)
+        return max(abs(counts[name] / len(divided) - share) for name, share in shares.items())
+
+    if off(rows) <= FAR:
+        return
+    found: dict[int, float] = {}
+    for seed in range(50 if len(rows) <= 5000 else 0):
+        with suppress(ManifestError):  # a split that would stay empty
+            found[seed] = off(again(seed))
+    best = min(found, key=lambda seed: found[seed], default=None)
+    nearer = best is not None and found[best] < off(rows) - 0.05
+    complain(
+        "warning: the shares are far from what was asked for, since whole speakers are moved"
+        + (f"; --seed {best} comes nearer" if nearer else "; --by file divides recordings instead")
+    )

@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lightning as L
@@ -30,7 +31,6 @@ from asr.training.signals import SignalledError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lightning.pytorch.loggers import Logger
 
@@ -70,10 +70,11 @@ def fit(
     shown = [Display(config.steps, throughput), Pictures(folder.path)]
     with _quiet(), _loaders_ended():
         trainer = _trainer(config, [throughput, *shown, WorstBatchFirst(), keeper, saver])
+        begun = f"of {near(Path(config.start_from))}" if config.start_from else config.preset
         say(
             f"{len(data.train_data)} utterances, {duration(data.train_data.seconds().sum())}, "
             f"vocabulary {data.tokenizer.vocab_size}; "
-            f"model {config.preset}, {count_parameters(module.model) / 1e6:.2f} M parameters"
+            f"model {begun}, {count_parameters(module.model) / 1e6:.2f} M parameters"
             + (f"; going on from {near(last)}, step {source.steps}" if source and last else "")
         )
         history = folder.history(source.steps) if source and last else []

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from asr.bundle import read_bundle, write_bundle
 from asr.cli.commands import app
 from asr.errors import CepstraError
-from asr.recognizer import DEFAULT_BUNDLE
+from asr.recognizer import DEFAULT_BUNDLE, SHIPPED
 
 if TYPE_CHECKING:
     from asr.bundle import Bundle
@@ -38,7 +38,7 @@ def cepstra(*arguments: object) -> str:
 
 def figures(path: Path, beam: int, **changes: Any) -> Path:
     content = {
-        "run": {"by": "source", "settings": {"beam": beam, "threads": 2}},
+        "run": {"by": "source", "model": "gone.cepstra", "settings": {"beam": beam, "threads": 2}},
         "groups": [{"name": "words", "utterances": 830, "wer": 0.0554, "cer": 0.03, "seconds": 1.0}],
     }
     path.write_text(json.dumps(content | changes), encoding="utf-8")
@@ -88,7 +88,14 @@ def test_the_figures_that_evaluate_writes_are_taken(path: Path, tmp_path: Path) 
         ("{}", "not figures"),
         ("[" * 100_000, "not figures"),
         ('{"run": {"by": "source", "settings": {"beam": 1}}, "groups": [1]}', "not figures"),
-        ('{"run": {"by": "speaker", "settings": {"beam": 1}}, "groups": []}', "people's names stay out"),
+        (
+            '{"run": {"by": "speaker", "model": "gone", "settings": {"beam": 1}}, "groups": []}',
+            "people's names stay out",
+        ),
+        (
+            '{"run": {"by": "source", "model": "' + SHIPPED + '", "settings": {"beam": 1}}, "groups": []}',
+            "figures of another model",
+        ),
     ],
 )
 def test_other_files_are_refused_and_the_bundle_stays(path: Path, tmp_path: Path, content: str, fault: str) -> None:
@@ -99,6 +106,14 @@ def test_other_files_are_refused_and_the_bundle_stays(path: Path, tmp_path: Path
             cepstra("bundle", "describe", path, "--evaluation", given)
         assert str(caught.value).startswith(f"{given}: ")
     assert path.read_bytes() == before
+
+
+def test_the_runs_behind_a_model_are_shown_line_by_line(path: Path, toy: tuple[Trained, Bundle]) -> None:
+    sources = [f"set{i}" for i in range(12)]
+    write_bundle(path, replace(toy[1], facts={"earlier": [{"steps": 3}, {"steps": 5, "sources": sources}]}))
+    shown = cepstra("bundle", "show", path).splitlines()
+    assert shown[shown.index("earlier 1:") + 1] == "  steps: 3"
+    assert shown[shown.index("earlier 2:") + 2] == f"  sources: {', '.join(sources)}"
 
 
 def test_nothing_to_note_is_said(path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +243,29 @@ def test_the_python_of_the_documentation_runs(
     monkeypatch.chdir(ROOT)
     runpy.run_path(str(tmp_path / "shown.py"))
     assert capsys.readouterr().out.endswith("raise the blinds\n0 []\n")
+
+
+def test_shares_far_from_what_was_asked_for_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five speakers are few: some seeds give the small share most of the rows."""
+    rows = [
+        {"audio_filepath": f"{s}{i}.wav", "duration": 1, "text": "yes", "speaker": s} for s in "abcde" for i in range(7)
+    ]
+    manifest = tmp_path / "few.jsonl"
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told: dict[int, str] = {}
+    for seed in range(12):
+        folder = tmp_path / str(seed)
+        with suppress(CepstraError):  # a split that would stay empty
+            result = run(
+                "split", manifest, "--into", "train=0.75,dev=0.25", "--seed", str(seed), "--output-dir", folder
+            )
+            if result.exit_code == 0:
+                share = len(read_manifest(folder / "few.train.jsonl")) / 35
+                told[seed] = result.output + capsys.readouterr().err
+                assert ("the shares are far" in told[seed]) == (abs(share - 0.75) > 0.2)
+    warned = [text for text in told.values() if "the shares are far" in text]
+    assert 0 < len(warned) < len(told)
+    found = re.search(r"--seed (\d+) comes nearer", warned[0])
+    assert found
+    run("split", manifest, "--into", "train=0.75,dev=0.25", "--seed", found[1], "--output-dir", tmp_path / "near")
+    assert abs(len(read_manifest(tmp_path / "near" / "few.train.jsonl")) / 35 - 0.75) < 0.2
