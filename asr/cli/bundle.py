@@ -58,14 +58,14 @@ def describe(
 ) -> None:
     """Note name, licence and measured error rates in a bundle."""
     from asr.bundle import read_bundle, write_bundle
+    from asr.cli.outputs import check_outputs
     from asr.errors import CepstraError
-    from asr.files import check_writable
 
     texts = {key: text for key, text in (("licence", licence), ("note", note)) if text is not None}
     if name is None and not texts and not evaluation:
         raise CepstraError("nothing to note: give --name, --licence, --note or --evaluation")
     target = output or file
-    check_writable(target)
+    check_outputs([("--output" if output else "FILE", target)], evaluation or [])
     bundle = read_bundle(file)
     measured = dict(bundle.facts.get("error_rates", {}))
     for path in evaluation or []:

@@ -33,12 +33,10 @@ def export(
     What it says is compared with the checkpoint first.
     """
     from asr.cli.extras import needs
-    from asr.cli.messages import naming
-    from asr.files import check_writable
+    from asr.cli.outputs import check_outputs
 
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
-    with naming("--output"):
-        check_writable(output, inputs=[checkpoint])
+    check_outputs([("--output", output)], [checkpoint])
     from rich.console import Console
 
     size = f"{output}: {{:.1f}} MB"

@@ -335,14 +335,15 @@ def _tell_of_shares(
         counts = Counter(str(row.split) for row in divided)
         return max(abs(counts[name] / len(divided) - share) for name, share in shares.items())
 
-    if off(rows) <= FAR:
+    here = off(rows)
+    if here <= FAR:
         return
     found: dict[int, float] = {}
     for seed in range(50 if len(rows) <= 5000 else 0):
         with suppress(ManifestError):  # a split that would stay empty
             found[seed] = off(again(seed))
     best = min(found, key=lambda seed: found[seed], default=None)
-    nearer = best is not None and found[best] < off(rows) - 0.05
+    nearer = best is not None and found[best] < here - 0.05
     complain(
         "warning: the shares are far from what was asked for, since whole speakers are moved"
         + (f"; --seed {best} comes nearer" if nearer else "; --by file divides recordings instead")
