@@ -7,16 +7,13 @@ with its cache), `tokenizer.json`, and `config.json`, which describes the other 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import struct
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from asr.archive import ArchiveKind
 from asr.errors import BundleError, CepstraError
-from asr.files import write_atomically
 from asr.model.config import ModelConfig
 from asr.tokenizer import Tokenizer
 from audio.mfcc import MfccSpec
@@ -25,7 +22,7 @@ FORMAT = 1  # raised when older programs can't read newer bundles
 MAX_BYTES = 1 << 30  # of the whole file
 _PARTS = ("encoder.onnx", "decoder.onnx", "tokenizer.json")
 _CONFIG = "config.json"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same parts make the same file, to the byte
+_FILE = ArchiveKind("a bundle", "model.cepstra", "export it again", BundleError)
 
 
 @dataclass(frozen=True)
@@ -65,46 +62,13 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         parts = {_CONFIG: json.dumps(config, indent=1, allow_nan=False).encode(), **parts}
     except (TypeError, ValueError) as error:
         raise BundleError(f"{path}: the facts can't be written as JSON ({error}); use plain values") from None
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in parts.items():
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
-    write_atomically(path, whole.getvalue(), BundleError)
+    _FILE.write(path, parts)
 
 
 def read_bundle(path: str | Path) -> Bundle:
     """Read and check it. Raises BundleError that says what is wrong with it."""
     path = Path(path)
-    try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise BundleError(f"{path}: not a file; give the path of a bundle, such as model.cepstra")
-        if size > MAX_BYTES:
-            raise BundleError(f"{path}: {size} bytes is more than a bundle may have ({MAX_BYTES})")
-        file = path.open("rb")
-    except FileNotFoundError:
-        raise BundleError(f"{path}: no such file; give the path of a bundle, such as model.cepstra") from None
-    except OSError as error:
-        raise BundleError(f"{path}: can't be read ({error.strerror}); give the path of a bundle") from None
-    except ValueError as error:  # a path with a null character
-        raise BundleError(f"{path}: can't be read ({error}); give the path of a bundle") from None
-    try:
-        with file, zipfile.ZipFile(file) as archive:
-            parts = {name: _read_part(path, archive, name, size) for name in (_CONFIG, *_PARTS)}
-    except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, ValueError, OSError) as error:
-        raise BundleError(f"{path}: not a bundle, or damaged ({error}); export it again") from None
-    return _understand(path, parts)
-
-
-def _read_part(path: Path, archive: zipfile.ZipFile, name: str, size: int) -> bytes:
-    try:
-        info = archive.getinfo(name)
-    except KeyError:
-        raise BundleError(f"{path}: holds no {name}; it is not a bundle, or one of its parts is missing") from None
-    # Uncompressed only: what is read is never more than what is there
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > size or info.flag_bits & 1:
-        raise BundleError(f"{path}: {name} is compressed, encrypted or longer than the file; export the bundle again")
-    return archive.read(name)
+    return _understand(path, _FILE.read(path, (_CONFIG, *_PARTS), MAX_BYTES))
 
 
 def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:

@@ -2,7 +2,16 @@
 
 from audio.errors import AudioError, CepstraError
 
-__all__ = ["AudioError", "BundleError", "CepstraError", "ConfigError", "ManifestError", "PhrasesError", "TrainingError"]
+__all__ = [
+    "AudioError",
+    "BundleError",
+    "CepstraError",
+    "ConfigError",
+    "GuidanceError",
+    "ManifestError",
+    "PhrasesError",
+    "TrainingError",
+]
 
 
 class ManifestError(CepstraError):
@@ -19,6 +28,10 @@ class ConfigError(CepstraError):
 
 class PhrasesError(CepstraError):
     """A phrase file that can't be used; names file, line and column."""
+
+
+class GuidanceError(CepstraError):
+    """A language model, its texts or a boost file that can't be used; names the file, and line and column of text."""
 
 
 class TrainingError(CepstraError):

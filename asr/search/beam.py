@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from asr.search.backend import Backend, Floats, Ints, Memory
+    from asr.search.guide import Guide
 
 
 class Graph(Protocol):
@@ -38,9 +39,11 @@ class _Partial:
     ctc: PrefixState | None
     state: int = 0  # of the graph
     deviations: tuple[float, ...] = ()
+    guide_state: Any = None  # before the latest token, until the hypothesis is kept
+    guide_sum: float = 0.0
 
     def score(self, options: SearchOptions) -> float:
-        return options.score(self.log_probs, 0.0 if self.ctc is None else self.ctc.score)
+        return options.score(self.log_probs, 0.0 if self.ctc is None else self.ctc.score, self.guide_sum)
 
 
 @dataclass
@@ -54,17 +57,25 @@ class _Utterance:
 
 
 def beam(
-    backend: Backend, memory: Memory, seconds: list[float], options: SearchOptions, graph: Graph | None = None
+    backend: Backend,
+    memory: Memory,
+    seconds: list[float],
+    options: SearchOptions,
+    graph: Graph | None = None,
+    *,
+    guide: Guide[Any] | None = None,
 ) -> list[list[Hypothesis]]:
     """Per utterance its hypotheses, best first, at most options.beam; at least one, unless a graph holds the search.
 
     All beams of all utterances make one step together. Held to a graph, only its texts are found; none where the sound
-    is too short for any of them.
+    is too short for any of them. A guide's scores are added in the ranking at every step (shallow fusion, Gulcehre et
+    al. 2015); log-probabilities stay the model's.
     """
     utterances = []
     for i, s in enumerate(seconds):
         scorer = PrefixScorer(memory.ctc[i, : memory.lengths[i]]) if options.ctc_weight else None
-        first = _Partial((), (), i, scorer.start() if scorer else None)
+        state = None if guide is None else guide.start()
+        first = _Partial((), (), i, scorer.start() if scorer else None, guide_state=state)
         utterances.append(_Utterance(options.max_tokens(s), scorer, [first]))
     cache = memory.cache
     while any(u.partials for u in utterances):
@@ -77,20 +88,30 @@ def beam(
         for utterance in utterances:
             count = len(utterance.partials)
             if count:
-                _advance(utterance, scores[start : start + count], start, options, graph)
+                _advance(utterance, scores[start : start + count], start, options, graph, guide=guide)
             start += count
     return [sorted(u.finished, key=lambda h: -h.score)[: options.beam] for u in utterances]
 
 
-def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchOptions, graph: Graph | None) -> None:
+def _advance(
+    utterance: _Utterance,
+    scores: Floats,
+    start: int,
+    options: SearchOptions,
+    graph: Graph | None,
+    *,
+    guide: Guide[Any] | None,
+) -> None:
     """One token more for each partial of the beam; the best options.beam go on or finish. Rows start at `start`."""
     extended: list[_Partial] = []
     for i, partial in enumerate(utterance.partials):
         may_grow = len(partial.tokens) < utterance.limit
+        bonus = None if guide is None else guide.scores(partial.guide_state)
+        ranking = scores[i] if bonus is None else scores[i] + bonus
         candidates = (
-            _likeliest(partial, scores[i], options, may_grow=may_grow)
+            _likeliest(partial, ranking, options, may_grow=may_grow)
             if graph is None
-            else _within(graph, partial, scores[i], options, may_grow=may_grow)
+            else _within(graph, partial, ranking, options, may_grow=may_grow)
         )
         states = _extend_ctc(utterance.scorer, partial, candidates)
         following = [0] * len(candidates) if graph is None else _targets(graph, partial.state, candidates)
@@ -99,6 +120,7 @@ def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchO
             _Partial(
                 (*partial.tokens, int(t)), (*partial.log_probs, float(scores[i, t])), start + i, ctc, state,
                 () if graph is None else (*partial.deviations, float(scores[i, t]) - best),
+                partial.guide_state, 0.0 if bonus is None else partial.guide_sum + float(bonus[t]),
             )
             for t, ctc, state in zip(candidates, states, following, strict=True)
         ]  # fmt: skip
@@ -109,8 +131,11 @@ def _advance(utterance: _Utterance, scores: Floats, start: int, options: SearchO
             utterance.finished.append(
                 Hypothesis(partial.tokens[:-1], partial.log_probs, partial.score(options), partial.deviations)
             )
-        else:
+        elif guide is None:
             utterance.partials.append(partial)
+        else:
+            state = guide.advance(partial.guide_state, partial.tokens[-1])
+            utterance.partials.append(replace(partial, guide_state=state))
     if len(utterance.finished) >= options.beam and not _may_improve(utterance, options):
         utterance.partials = []
 

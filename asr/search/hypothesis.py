@@ -37,13 +37,14 @@ class SearchOptions:
         """How many tokens an utterance may have, the end not counted."""
         return max(self.min_tokens, math.ceil(self.tokens_per_second * seconds))
 
-    def score(self, log_probs: tuple[float, ...], ctc: float = 0.0) -> float:
-        """What hypotheses are ranked by: (1 - w) decoder + w CTC, over length ** power, plus the bonus per token.
+    def score(self, log_probs: tuple[float, ...], ctc: float = 0.0, guide: float = 0.0) -> float:
+        """What hypotheses are ranked by: (1 - w) decoder + w CTC + guide, over length ** power, plus the bonus.
 
-        log_probs: the decoder's, of each token so far; ctc: the log-probability of these tokens by CTC.
+        log_probs: the decoder's, of each token so far; ctc: the log-probability of these tokens by CTC; guide: the sum
+        of what a guide thinks of them. The bonus is per token.
         """
         length = max(1, len(log_probs))
-        total = (1 - self.ctc_weight) * sum(log_probs) + self.ctc_weight * ctc
+        total = (1 - self.ctc_weight) * sum(log_probs) + self.ctc_weight * ctc + guide
         return float(total / length**self.length_power + self.length_bonus * length)
 
 
