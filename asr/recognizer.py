@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from asr.commands import Meaning
+    from asr.guidance import BoostSource, LmSource
     from asr.held import Held, Phrases
     from asr.results import Result
-    from asr.search import Hypothesis
+    from asr.search import Guide, Hypothesis
     from audio.reading import RawFormat
 
 Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
@@ -84,6 +85,9 @@ class Recognizer:
         raw: RawFormat | None = None,
         channel: int | None = None,
         phrases: Phrases | Mapping[str, Phrases] | None = None,
+        lm: LmSource | None = None,
+        lm_weight: float | None = None,
+        boost: BoostSource | None = None,
     ) -> None:
         """bundle: a path, or one that was read; None is the model that ships.
 
@@ -92,8 +96,10 @@ class Recognizer:
         raw: how to read headerless samples. channel: which to take; None mixes all of them.
         phrases: what may be said, a phrase file or one that was read: the command meant is looked for in place of free
         text, with a beam of 8 at least. Or several by name, of which each call may name one.
+        lm, lm_weight: a language model that has a say in free text (a file of `cepstra lm train`, or one that was
+        read), and how much of one. boost: a file of words and phrases to expect, or these with their weights.
         Raises BundleError where the bundle can't be used, ConfigError for a setting out of range, PhrasesError for a
-        phrase file with faults.
+        phrase file with faults, GuidanceError for a language model or boost file that can't be used.
         """
         for name, value, most in (("threads", threads, MOST_THREADS), ("beam", beam, WIDEST_BEAM)):
             if not isinstance(value, int) or not 1 <= value <= most:
@@ -112,6 +118,13 @@ class Recognizer:
 
             named = phrases if isinstance(phrases, Mapping) else {"": phrases}
             self._held = {name: Held.of(each, self.bundle, self.options) for name, each in named.items()}
+        self._guide: Guide[Any] | None = None
+        if lm is not None or lm_weight is not None or boost is not None:
+            from asr.guidance import guide_of  # noqa: PLC0415  seldom wanted
+
+            if self._alone:
+                raise ConfigError("lm and boost guide free text, phrases leave no room for it; take either")
+            self._guide = guide_of(self.bundle, lm, lm_weight, boost)
         self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
 
     @overload
@@ -258,7 +271,7 @@ class Recognizer:
         position = spec.hop * self.bundle.model.stride / spec.sample_rate  # seconds
         heard = [seconds[j] for j in spoken]
         found: Sequence[tuple[Meaning | None, Hypothesis | None]] = (
-            [(None, hypothesis) for hypothesis in decode(self._backend, memory, heard, self.options)]
+            [(None, hypothesis) for hypothesis in decode(self._backend, memory, heard, self.options, self._guide)]
             if held is None
             else held.search(self._backend, memory, heard)
         )

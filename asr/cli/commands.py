@@ -12,6 +12,7 @@ from asr.cli.bundle import bundle_app
 from asr.cli.evaluate import evaluate
 from asr.cli.export import export
 from asr.cli.features import features
+from asr.cli.lm import lm_app
 from asr.cli.manifest import manifest_app
 from asr.cli.messages import explain, one_line_warnings
 from asr.cli.phrases import phrases_app
@@ -53,6 +54,7 @@ app.command()(features)
 app.command()(train)
 app.command()(export)
 app.add_typer(bundle_app)
+app.add_typer(lm_app)
 app.add_typer(manifest_app)
 app.add_typer(phrases_app)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, read_guides
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -40,6 +42,9 @@ def evaluate(
     beam: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search; 1 is greedy.")
     ] = 1,
+    lm: LmOption = None,
+    lm_weight: LmWeightOption = None,
+    boost: BoostOption = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a web page with confusions and the worst utterances.")
     ] = None,
@@ -60,14 +65,18 @@ def evaluate(
     def recognizer() -> Transcriber:
         from asr.recognizer import Recognizer
 
+        bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming("--model" if model else ""):
-            return Recognizer(model, threads=threads, beam=beam)
+            return Recognizer(bundle, threads=threads, beam=beam, **guides)
+
+    guided = {"lm": lm and str(lm), "lm_weight": lm_weight, "boost": boost and str(boost)}
 
     code = evaluate_with(
         recognizer,
         manifest,
         model=SHIPPED if model is None else str(model),
-        settings={"beam": beam, "threads": threads},
+        settings={"beam": beam, "threads": threads} | {k: value for k, value in guided.items() if value is not None},
+        inputs=[path for path in (lm, boost) if path is not None],
         report=report,
         json=json,
         limit=limit,
@@ -91,6 +100,7 @@ def evaluate_with(
     by: By,
     out: Console,
     err: Console,
+    inputs: Sequence[Path] = (),
 ) -> int:
     """The whole command with any recogniser, which is made only when manifests and output paths are known to be good.
 
@@ -98,7 +108,7 @@ def evaluate_with(
     """
     from asr.cli.outputs import check_outputs
 
-    check_outputs([("--report", report), ("--json", json)], [*manifests, model])
+    check_outputs([("--report", report), ("--json", json)], [*manifests, model, *inputs])
     rows = read_all(manifests, limit)
     run, evaluation = measure(
         recognizer(), rows, model=model, manifests=manifests, by=by, settings=settings, console=err

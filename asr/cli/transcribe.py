@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, read_guides
 from asr.cli.messages import complain, in_options, naming
 from asr.cli.recordings import Recording, check_targets, document, recordings_of
 
@@ -59,6 +60,9 @@ def transcribe(
         Path | None,
         typer.Option(metavar="FILE", help="A phrase file: which of its commands was meant, if any; see `phrases`."),
     ] = None,
+    lm: LmOption = None,
+    lm_weight: LmWeightOption = None,
+    boost: BoostOption = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
     channel: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The channel to take, from 0; without it, all are mixed.")
@@ -84,6 +88,10 @@ def transcribe(
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
     if named.count("-") > 1:
         raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
+    if phrases is not None and (lm is not None or boost is not None):
+        raise typer.BadParameter(
+            "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
+        )
     raw_format = None if raw is None else _raw_format(raw)
     recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), raw_format)
     alone = len(recordings) == 1 and manifest is None
@@ -92,7 +100,7 @@ def transcribe(
     else:
         from asr.files import make_folder
 
-        check_targets(recordings, [path for path in (manifest, model, phrases) if path is not None])
+        check_targets(recordings, [path for path in (manifest, model, phrases, lm, boost) if path is not None])
         with naming("--output-dir"):
             make_folder(output_dir)
 
@@ -104,15 +112,17 @@ def transcribe(
 
         with naming("--phrases"):
             said = PhraseSet.read(phrases)
+    bundle, guides = read_guides(model, lm, lm_weight, boost)
     with naming("--model" if model else ""):
         recognizer = Recognizer(
-            model,
+            bundle,
             threads=threads,
             beam=beam,
             channel=channel,
             max_seconds=max_seconds,
             raw=raw_format,
             phrases=said,
+            **guides,
         )
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)

@@ -123,6 +123,9 @@ def discounts(counts: Counts) -> tuple[float, float, float]:
 
 
 def counted(entries: Ids) -> tuple[Ids, Counts]:
-    """Different rows of (N, K), and how often each is there."""
-    found, counts = np.unique(entries, axis=0, return_counts=True)
-    return found, counts.astype(np.int64)
+    """Different rows of (N, K) in order, and how often each is there."""
+    if not len(entries):
+        return entries, np.zeros(0, np.int64)
+    entries = entries[np.lexsort(entries.T[::-1])]  # np.unique takes ten times as long
+    starts = np.flatnonzero(np.append(True, (entries[1:] != entries[:-1]).any(axis=1)))
+    return entries[starts], np.diff(starts, append=len(entries))

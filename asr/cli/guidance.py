@@ -1,0 +1,58 @@
+"""The options that guide free decoding, the same for every command that has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from asr.cli.messages import naming
+
+if TYPE_CHECKING:
+    from asr.bundle import Bundle
+
+LmOption = Annotated[
+    Path | None,
+    typer.Option("--lm", metavar="FILE", help="A language model that has a say; see `lm train`.", show_default=False),
+]
+LmWeightOption = Annotated[
+    float | None,
+    typer.Option("--lm-weight", min=0, max=10, metavar="N", help="How much of a say it has.", show_default=False),
+]
+BoostOption = Annotated[
+    Path | None,
+    typer.Option("--boost", metavar="FILE", help="Words and phrases to expect, one per line.", show_default=False),
+]
+
+
+def read_guides(
+    model: Path | None, lm: Path | None, lm_weight: float | None, boost: Path | None
+) -> tuple[Bundle | Path | None, dict[str, Any]]:
+    """What to give to a Recognizer: the model, and the arguments that the options come to.
+
+    Raises CepstraError that names the option, typer.BadParameter for a weight of nothing.
+    """
+    if lm_weight is not None and lm is None:
+        raise typer.BadParameter("there is no --lm to weigh; give both", param_hint="--lm-weight")
+    if lm is None and boost is None:
+        return model, {}
+    from asr.bundle import read_bundle
+    from asr.recognizer import DEFAULT_BUNDLE
+
+    with naming("--model" if model else ""):
+        bundle = read_bundle(model or DEFAULT_BUNDLE)
+    arguments: dict[str, Any] = {}
+    if lm is not None:
+        from asr.lm import read_lm
+
+        with naming("--lm"):
+            language_model = read_lm(lm)
+            language_model.guide(bundle.tokenizer)
+        arguments |= {"lm": language_model, "lm_weight": lm_weight}
+    if boost is not None:
+        from asr.boost import read_boost
+
+        with naming("--boost"):
+            arguments["boost"] = read_boost(boost, bundle.tokenizer, bundle.language)
+    return bundle, arguments
