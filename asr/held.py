@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias
 
-from asr.commands import Judge, Meaning, understand
+from asr.commands import Meaning, understand
+from asr.judge import Judge, Witness
 from asr.phrases import PhraseSet
 from asr.search import beam
-from asr.search.ctc import best_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,8 +57,9 @@ class Held:
         answers: list[tuple[Meaning, Hypothesis | None]] = []
         for row, hypotheses in enumerate(found):
             ctc: NDArray[np.float32] = memory.ctc[row, : memory.lengths[row]]
-            if not best_path(ctc):
-                answers.append((self.nothing_said, None))
+            witness = Witness.of(ctc)
+            if witness.best:
+                answers.append(understand(hypotheses, witness, self.phrases, self.tokenizer, self.judge))
             else:
-                answers.append(understand(hypotheses, ctc, self.phrases, self.tokenizer, self.judge))
+                answers.append((self.nothing_said, None))
         return answers

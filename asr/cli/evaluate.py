@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from asr.evaluation.run import Run, Transcriber
     from asr.evaluation.scoring import Evaluation
     from asr.manifest.records import Utterance
+    from asr.recognizer import Recognizer
     from asr.results import Result
+
+
+PHRASES = "phrases"  # the name of the only set
 
 
 class By(StrEnum):
@@ -45,8 +50,19 @@ def evaluate(
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
     boost: BoostOption = None,
+    phrases: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A phrase file: how many of its commands are understood, and how much else is taken for one.",
+        ),
+    ] = None,
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help="Beside it: free text, and the sentence of the file nearest to it.")
+    ] = False,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a web page with confusions and the worst utterances.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a web page: confusions, the worst utterances; the trade-off."),
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all figures and texts as JSON.")] = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
@@ -56,24 +72,37 @@ def evaluate(
     ] = None,
     by: Annotated[By, typer.Option(help="A row of the table for each of these.")] = By.SOURCE,
 ) -> None:
-    """Word, character and sentence error rates of a model."""
+    """Word, character and sentence error rates of a model; with --phrases, how well commands are understood."""
     from rich.console import Console
 
     from asr.cli.messages import naming
     from asr.recognizer import SHIPPED
 
-    def recognizer() -> Transcriber:
+    said = None
+    if phrases is not None:
+        from asr.phrases import PhraseSet
+
+        with naming("--phrases"):
+            said = PhraseSet.read(phrases)
+    elif nearest:
+        raise typer.BadParameter("says nothing without --phrases", param_hint="--nearest")
+    if said is not None and not nearest and (lm is not None or boost is not None):
+        raise typer.BadParameter(
+            "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
+        )
+
+    def recognizer() -> Recognizer:
         from asr.recognizer import Recognizer
 
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming("--model" if model else ""):
-            return Recognizer(bundle, threads=threads, beam=beam, **guides)
+            named = {PHRASES: said} if said else None
+            return Recognizer(bundle, threads=threads, beam=beam, phrases=named, **guides)
 
     guided = {"lm": lm and str(lm), "lm_weight": lm_weight, "boost": boost and str(boost)}
 
-    code = evaluate_with(
-        recognizer,
-        manifest,
+    asked = Asked(
+        manifests=manifest,
         model=SHIPPED if model is None else str(model),
         settings={"beam": beam, "threads": threads} | {k: value for k, value in guided.items() if value is not None},
         inputs=[path for path in (lm, boost) if path is not None],
@@ -84,36 +113,43 @@ def evaluate(
         out=Console(),
         err=Console(stderr=True),
     )
+    if said is None:
+        code = evaluate_with(recognizer, asked)
+    else:
+        from asr.cli.evaluate_commands import evaluate_commands_with
+
+        code = evaluate_commands_with(recognizer, asked, said, nearest=nearest)
     if code:
         raise typer.Exit(code)
 
 
-def evaluate_with(
-    recognizer: Callable[[], Transcriber],
-    manifests: Sequence[Path],
-    *,
-    model: str,
-    settings: dict[str, Any],
-    report: Path | None,
-    json: Path | None,
-    limit: int | None,
-    by: By,
-    out: Console,
-    err: Console,
-    inputs: Sequence[Path] = (),
-) -> int:
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured, and where the figures go."""
+
+    manifests: Sequence[Path]
+    model: str
+    settings: dict[str, Any]
+    report: Path | None
+    json: Path | None
+    limit: int | None
+    by: By
+    out: Console
+    err: Console
+    inputs: Sequence[str | Path] = ()  # what is read beside manifests and model
+
+
+def evaluate_with(recognizer: Callable[[], Transcriber], asked: Asked) -> int:
     """The whole command with any recogniser, which is made only when manifests and output paths are known to be good.
 
     Returns the exit code: 1 if an utterance couldn't be transcribed. Raises CepstraError where nothing can be measured.
     """
     from asr.cli.outputs import check_outputs
 
-    check_outputs([("--report", report), ("--json", json)], [*manifests, model, *inputs])
-    rows = read_all(manifests, limit)
-    run, evaluation = measure(
-        recognizer(), rows, model=model, manifests=manifests, by=by, settings=settings, console=err
-    )
-    publish(run, evaluation, report=report, json=json, console=out)
+    check_outputs([("--report", asked.report), ("--json", asked.json)], [*asked.manifests, asked.model, *asked.inputs])
+    rows = read_all(asked.manifests, asked.limit)
+    run, evaluation = measure(recognizer(), rows, asked)
+    publish(run, evaluation, asked)
     return 1 if run.failures else 0
 
 
@@ -133,25 +169,28 @@ def read_all(manifests: Sequence[Path], limit: int | None = None) -> list[tuple[
     return chosen
 
 
-def measure(
-    transcriber: Transcriber,
-    rows: Sequence[tuple[Path, Utterance]],
-    *,
-    model: str,
-    manifests: Sequence[Path],
-    by: By,
-    settings: dict[str, Any],
-    console: Console,
-) -> tuple[Run, Evaluation]:
-    """Transcribe and score; progress and what can't be transcribed go to the console."""
+@dataclass(frozen=True)
+class Heard:
+    """What was heard of one row."""
+
+    group: str
+    name: str
+    utterance: Utterance
+    result: Result
+
+
+def transcribe_rows(
+    transcriber: Transcriber, rows: Sequence[tuple[Path, Utterance]], asked: Asked
+) -> tuple[list[Heard], Run]:
+    """Everything that can be transcribed, in order; progress and what can't be transcribed go to the console."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     from asr.errors import CepstraError
     from asr.evaluation.run import Failure, Run, transcribe_all
-    from asr.evaluation.scoring import score
     from asr.manifest.parts import are_parts, named
 
+    console = asked.err
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("transcribing", total=len(rows))
@@ -164,49 +203,62 @@ def measure(
         utterances = [utterance for _, utterance in rows]
         transcripts = transcribe_all(transcriber, utterances, done=done)
     failures: list[Failure] = []
-    heard: list[tuple[str, str, Utterance, Result]] = []  # with group and name
+    heard: list[Heard] = []
     answered = zip(rows, are_parts(utterances), transcripts.answers, strict=True)
     for (path, utterance), part, answer in answered:
         name = named(utterance.audio_filepath, utterance, part=part)
         if isinstance(answer, CepstraError):
             failures.append(Failure(name, str(answer)))
         else:
-            heard.append((group_of(utterance, path, by), name, utterance, answer))
-    evaluation = score(
-        [utterance.text for *_, utterance, _ in heard],
-        [result.text for *_, result in heard],
-        names=[name for _, name, *_ in heard],
-        groups=[group for group, *_ in heard],
-        seconds=[result.duration for *_, result in heard],
-    )
-    run = Run(
-        model=model,
-        manifests=tuple(str(path) for path in manifests),
-        by=by.value,
-        settings=settings,
-        audio_seconds=evaluation.total.seconds,
+            heard.append(Heard(group_of(utterance, path, asked.by), name, utterance, answer))
+    return heard, Run(
+        model=asked.model,
+        manifests=tuple(str(path) for path in asked.manifests),
+        by=asked.by.value,
+        settings=asked.settings,
+        audio_seconds=sum(each.result.duration for each in heard),
         wall_seconds=transcripts.wall_seconds,
         failures=tuple(failures),
+    )
+
+
+def measure(transcriber: Transcriber, rows: Sequence[tuple[Path, Utterance]], asked: Asked) -> tuple[Run, Evaluation]:
+    """Transcribe and score."""
+    from asr.evaluation.scoring import score
+
+    heard, run = transcribe_rows(transcriber, rows, asked)
+    evaluation = score(
+        [each.utterance.text for each in heard],
+        [each.result.text for each in heard],
+        names=[each.name for each in heard],
+        groups=[each.group for each in heard],
+        seconds=[each.result.duration for each in heard],
     )
     return run, evaluation
 
 
-def publish(run: Run, evaluation: Evaluation, *, report: Path | None, json: Path | None, console: Console) -> None:
+def publish(run: Run, evaluation: Evaluation, asked: Asked) -> None:
     """The summary on the console, and the files asked for. Raises CepstraError where one can't be written."""
-    from rich.text import Text
-
     from asr.evaluation.table import summary
     from asr.evaluation.webpage import html_report
+
+    asked.out.print(summary(evaluation, run))
+    write_files(asked, lambda: {"run": run.to_dict(), **evaluation.to_dict()}, lambda: html_report(evaluation, run))
+
+
+def write_files(asked: Asked, figures: Callable[[], dict[str, Any]], report: Callable[[], str]) -> None:
+    """The files asked for. Raises CepstraError where one can't be written."""
+    from rich.text import Text
+
     from asr.files import write_atomically
     from asr.writers import to_json
 
-    console.print(summary(evaluation, run))
-    if json is not None:
-        write_atomically(json, to_json({"run": run.to_dict(), **evaluation.to_dict()}, indent=1) + "\n")
-        console.print(Text(f"Figures: {json}"), soft_wrap=True)
-    if report is not None:
-        write_atomically(report, html_report(evaluation, run))
-        console.print(Text(f"Report: {report}"), soft_wrap=True)
+    if asked.json is not None:
+        write_atomically(asked.json, to_json(figures(), indent=1) + "\n")
+        asked.out.print(Text(f"Figures: {asked.json}"), soft_wrap=True)
+    if asked.report is not None:
+        write_atomically(asked.report, report())
+        asked.out.print(Text(f"Report: {asked.report}"), soft_wrap=True)
 
 
 def group_of(utterance: Utterance, manifest: Path, by: By) -> str:

@@ -128,8 +128,10 @@ def _advance(
     utterance.partials = []
     for partial in extended[: options.beam]:
         if partial.tokens[-1] == EOS:
+            ctc = None if partial.ctc is None else partial.ctc.score
+            score = partial.score(options)
             utterance.finished.append(
-                Hypothesis(partial.tokens[:-1], partial.log_probs, partial.score(options), partial.deviations)
+                Hypothesis(partial.tokens[:-1], partial.log_probs, score, partial.deviations, ctc)
             )
         elif guide is None:
             utterance.partials.append(partial)

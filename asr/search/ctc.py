@@ -73,6 +73,16 @@ def best_path(log_probs: Floats) -> tuple[int, ...]:
     return tuple(int(t) for t in best[changed & (best != BLANK)])
 
 
+def log_probability(log_probs: Floats, tokens: tuple[int, ...]) -> float:
+    """Of the tokens and no more, summed over all their alignments. log_probs: (T, V)."""
+    scorer = PrefixScorer(log_probs)
+    state = scorer.start()
+    for i, token in enumerate((*tokens, EOS)):
+        scores, non_blank, blank = scorer.extend(state, tokens[i - 1] if i else -1, np.array([token]))
+        state = PrefixState(non_blank[:, 0], blank[:, 0], float(scores[0]))
+    return state.score
+
+
 def align(log_probs: Floats, tokens: tuple[int, ...]) -> tuple[list[tuple[int, int]], float] | None:
     """The likeliest way in which the tokens lie on the positions (Viterbi through CTC's lattice).
 

@@ -58,6 +58,7 @@ class Hypothesis:
     # How far each log-probability is below that of the token the decoder would rather have written there: 0 is its own
     # choice. Only where a graph held the search
     deviations: tuple[float, ...] = ()
+    ctc: float | None = None  # the text's log-probability by CTC, where CTC had a share in the score
 
 
 def repeats(tokens: tuple[int, ...], token: int, limit: int) -> bool:

@@ -73,8 +73,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """AdamW with a linear warm-up and a cosine decay to a hundredth."""
+    """AdamW or Muon with a linear warm-up and a cosine decay to a hundredth."""
 
+    # muon: for the matrices of the layers, and AdamW for the rest
+    name: Literal["adamw", "muon"] = "adamw"
     learning_rate: float = 2e-3
     warmup_steps: int = 500  # settings that don't state it get a tenth of the steps, where that is fewer
     weight_decay: float = 0.01  # on matrices only
@@ -128,6 +130,7 @@ class TrainConfig:
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: int = 1  # GPUs, or processes on a CPU, where two of one thread each beat one of two
     validate_every: int = 500  # steps; always after the last one
+    validation_beam: int = 1  # hypotheses kept where validation decodes; 1 is greedy, more have a share of CTC too
     save_every: int = 200  # steps between two checkpoints to resume from
     average: int = 3  # the best checkpoints are averaged at the end
     # A checkpoint whose weights to start from; its tokenizer, front end and model (but for the dropout) come with them

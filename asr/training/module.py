@@ -17,6 +17,7 @@ from asr.model.transformer import Transformer
 from asr.search import SearchOptions, decode
 from asr.search.hypothesis import BLANK
 from asr.training.data import IGNORED
+from asr.training.optimiser import make_optimiser
 from asr.training.saving import StoppedError
 from audio.spec_augment import SpecAugment
 
@@ -41,6 +42,8 @@ class Recogniser(L.LightningModule):
         self.config, self.tokenizer, self.earlier = config, tokenizer, list(earlier)
         self.model = Transformer(config.model, config.front_end, tokenizer.vocab_size)
         self.spec_augment = SpecAugment(config.spec_augment, config.front_end)
+        beam = config.validation_beam
+        self.search = SearchOptions(beam=beam, ctc_weight=0.3 if beam > 1 else 0.0)
         self.loss = torch.zeros(())  # the latest
         self._texts: list[tuple[str, str]] = []  # reference and hypothesis
 
@@ -98,14 +101,9 @@ class Recogniser(L.LightningModule):
         self.log("train/gradient_norm", norm)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """AdamW; matrices decay, vectors (norms, biases) do not."""
+        """The optimiser, and its learning rate over time."""
         settings = self.config.optimiser
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        groups = [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
-            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        optimiser = torch.optim.AdamW(groups, settings.learning_rate, settings.betas, fused=True)
+        optimiser = make_optimiser(self.model, settings)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimiser, lambda step: learning_rate_factor(step, settings.warmup_steps, self.config.steps)
         )
@@ -121,7 +119,7 @@ class Recogniser(L.LightningModule):
         backend = TorchBackend(self.model)
         clips = [samples for samples, _ in batch]
         seconds = [len(clip) / self.model.spec.sample_rate for clip in clips]
-        hypotheses = decode(backend, backend.encode(clips), seconds, SearchOptions())
+        hypotheses = decode(backend, backend.encode(clips), seconds, self.search)
         self._texts += [(text, self.tokenizer.decode(h.tokens)) for (_, text), h in zip(batch, hypotheses, strict=True)]
 
     def on_validation_epoch_end(self) -> None:

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from asr.bundle import write_bundle
 from asr.cli.commands import app
-from asr.commands import EVIDENCE, LEAST, UNCALIBRATED, Judge, evidence, understand
+from asr.commands import understand
 from asr.errors import BundleError, CepstraError, ConfigError
+from asr.judge import EVIDENCE, LEAD, LEAST, UNCALIBRATED, Judge, Witness, evidence
 from asr.phrases import PhraseSet
 from asr.recognizer import Recognizer
 from asr.search import Hypothesis
@@ -40,26 +41,34 @@ def ctc_of(rows: list[list[float]]) -> NDArray[np.float32]:
 def test_evidence_by_hand() -> None:
     # Blank, token 1, token 2: token 1 is likeliest at first, then blank, then token 2
     ctc = ctc_of([[0.1, 0.8, 0.1], [0.8, 0.1, 0.1], [0.2, 0.2, 0.6]])
-    heard = Hypothesis((1, 2), (-0.1, -0.2, -0.3), -0.2, (0.0, -0.5, -0.1))
-    assert evidence(heard, ctc) == pytest.approx((0.0, 0.0, -0.2, -0.5), abs=1e-6)
+    witness = Witness.of(ctc)
+    assert witness.best == (1, 2)
+    # 1 and 2 lie on three positions as 1-2, 12-, -12, 112, 122
+    ways = (0.8 * 0.8 * 0.6, 0.8 * 0.1 * 0.2, 0.1 * 0.1 * 0.6, 0.8 * 0.1 * 0.6, 0.8 * 0.1 * 0.6)
+    assert witness.text == pytest.approx(math.log(sum(ways)))
+    heard = Hypothesis((1, 2), (-0.1, -0.2, -0.3), -0.2, (0.0, -0.5, -0.1), witness.text - 3)
+    assert evidence(heard, 0.4, witness) == pytest.approx((0.0, 0.0, -1.5, -0.2, -0.5, 0.4, math.log(2)), abs=1e-6)
     # Token 2 alone: blank, blank, token 2 is its likeliest alignment, which loses ln 8 at the first position
-    other = Hypothesis((2,), (-1.0, -1.0), -1.0, (-3.0, -1.0))
-    assert evidence(other, ctc) == pytest.approx((-math.log(8), -math.log(8), -2.0, -3.0), abs=1e-6)
+    other = Hypothesis((2,), (-1.0, -1.0), -1.0, (-3.0, -1.0), witness.text + 1)
+    weighed = (-math.log(8), -math.log(8), 0.0, -2.0, -3.0, LEAD, 0.0)  # nothing is surer than CTC's own text
+    assert evidence(other, 99.0, witness) == pytest.approx(weighed, abs=1e-6)
 
 
 def test_evidence_against_is_bounded() -> None:
-    ctc = ctc_of([[1 - 2e-30, 1e-30, 1e-30]] * 2)
-    assert evidence(Hypothesis((1, 2), (-99.0,) * 3, -99.0, (-99.0,) * 3), ctc) == (LEAST,) * 4
-    short = evidence(Hypothesis((1, 1, 1), (0.0,) * 4, 0.0, (0.0,) * 4), ctc)  # no room for three
-    assert short == (LEAST, LEAST, 0.0, 0.0)
+    witness = Witness.of(ctc_of([[1 - 2e-30, 1e-30, 1e-30]] * 2))
+    far = Hypothesis((1, 2), (-99.0,) * 3, -99.0, (-99.0,) * 3, -200.0)
+    assert evidence(far, -99.0, witness) == (LEAST,) * 5 + (-LEAD, math.log(2))
+    short = evidence(Hypothesis((1, 1, 1), (0.0,) * 4, 0.0, (0.0,) * 4), 0.0, witness)  # no room for three
+    assert short == (LEAST, LEAST, LEAST, 0.0, 0.0, 0.0, math.log(3))
 
 
-@given(st.lists(st.floats(LEAST, 0), min_size=4, max_size=4))
-def test_less_evidence_is_never_more_confidence(values: list[float]) -> None:
-    surer = UNCALIBRATED.confidence([value / 2 for value in values])
-    assert 0 <= UNCALIBRATED.confidence(values) <= surer <= 1
-    assert UNCALIBRATED.confidence((0.0,) * 4) > 0.9
-    assert UNCALIBRATED.confidence((LEAST,) * 4) < 0.01
+@given(st.lists(st.floats(LEAST, 0), min_size=5, max_size=5), st.floats(0, LEAD), st.floats(0, 4))
+def test_less_evidence_is_never_more_confidence(values: list[float], lead: float, length: float) -> None:
+    surer = UNCALIBRATED.confidence([*(value / 2 for value in values), lead, length])
+    assert 0 <= UNCALIBRATED.confidence([*values, lead, length]) <= surer <= 1
+    assert UNCALIBRATED.confidence([*values, lead / 2, length]) <= UNCALIBRATED.confidence([*values, lead, length])
+    assert UNCALIBRATED.confidence((0.0,) * 5 + (LEAD, length)) > 0.9
+    assert UNCALIBRATED.confidence((LEAST,) * 5 + (lead, length)) < 0.01
 
 
 def hypothesis_of(text: str, bundle: Bundle, score: float, deviation: float = 0.0) -> Hypothesis:
@@ -72,17 +81,19 @@ def test_alternatives_are_commands_and_not_wordings(toy: tuple[Trained, Bundle])
     phrases = PhraseSet.parse("intents: {on: ['turn on the lights', 'turn the lights on'], music: 'play the music'}")
     texts = ("turn the lights on", "turn on the lights", "play the music")
     found = [hypothesis_of(text, bundle, -i) for i, text in enumerate(texts)]
-    ctc = np.full((60, bundle.tokenizer.vocab_size), -3.0, np.float32)
-    meaning, best = understand(found, ctc, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=0.0))
+    witness = Witness.of(np.full((60, bundle.tokenizer.vocab_size), -3.0, np.float32))
+    meaning, best = understand(found, witness, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=0.0))
     assert best == found[0]
     assert meaning.command is not None
     assert (meaning.command.intent, meaning.command.sentence, meaning.rejected) == ("on", "turn the lights on", None)
     assert [a.command.intent for a in meaning.alternatives] == ["on", "music"]
+    # "music" is the third; another wording of the same command is no rival
+    assert [a.evidence[EVIDENCE.index("lead")] for a in meaning.alternatives] == [2.0, -2.0]
     assert meaning.confidence == meaning.alternatives[0].confidence
-    meaning, best = understand(found, ctc, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=1.1))
+    meaning, best = understand(found, witness, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=1.1))
     assert (meaning.command, best, meaning.rejected) == (None, None, "unknown-command")
     assert len(meaning.alternatives) == 2
-    meaning, best = understand([], ctc, phrases, bundle.tokenizer, UNCALIBRATED)
+    meaning, best = understand([], witness, phrases, bundle.tokenizer, UNCALIBRATED)
     assert (meaning.command, best, meaning.rejected, meaning.confidence) == (None, None, "too-short", 0.0)
 
 
@@ -151,7 +162,7 @@ def test_a_calibration_that_makes_no_sense_is_refused(toy: tuple[Trained, Bundle
 
 
 def test_a_calibration_comes_back_from_its_facts(toy: tuple[Trained, Bundle]) -> None:
-    judge = Judge(1.5, (0.1, 0.2, 0.3, 0.4), 0.7)
+    judge = Judge(1.5, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), 0.7)
     assert Judge.of(replace(toy[1], facts={"commands": json.loads(json.dumps(judge.to_dict()))})) == judge
     assert Judge.of(toy[1]) == UNCALIBRATED
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from asr.cli.evaluate import By, evaluate, evaluate_with
+from asr.cli.evaluate import Asked, By, evaluate, evaluate_with
 from asr.errors import AudioError, CepstraError, ManifestError
 from asr.evaluation import Transcriber, transcribe_all
 from asr.manifest import Utterance
@@ -60,18 +60,9 @@ def run(
     by: By = By.SOURCE,
 ) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    code = evaluate_with(
-        lambda: transcriber,
-        manifests,
-        model="toy.cepstra",
-        settings={"beam": 1, "threads": 2},
-        report=report,
-        json=json,
-        limit=limit,
-        by=by,
-        out=Console(file=out, width=100),
-        err=Console(file=err, width=100),
-    )
+    consoles = Console(file=out, width=100), Console(file=err, width=100)
+    asked = Asked(manifests, "toy.cepstra", {"beam": 1, "threads": 2}, report, json, limit, by, *consoles)
+    code = evaluate_with(lambda: transcriber, asked)
     return code, out.getvalue(), err.getvalue()
 
 
@@ -145,17 +136,9 @@ def test_faults_are_found_before_the_model_is_loaded(manifest: Path, tmp_path: P
         raise RuntimeError("the model was loaded")
 
     def attempt(manifests: list[Path], report: Path | None) -> Callable[[], int]:
+        console = Console(file=io.StringIO())
         return lambda: evaluate_with(
-            never,
-            manifests,
-            model="toy",
-            settings={},
-            report=report,
-            json=None,
-            limit=None,
-            by=By.SOURCE,
-            out=Console(file=io.StringIO()),
-            err=Console(file=io.StringIO()),
+            never, Asked(manifests, "toy", {}, report, None, None, By.SOURCE, console, console)
         )
 
     empty = tmp_path / "empty.jsonl"

@@ -264,10 +264,11 @@ def test_guides_are_not_overwritten(run: Run, trained: Path, model: Path, clips:
 def test_phrases_leave_no_room_for_guides(run: Run, trained: Path, model: Path, clips: list[Path]) -> None:
     Path("lights.txt").write_text("lights on\n")
     for guide in (["--lm", trained], ["--boost", "lights.txt"]):
-        code, _, err = run("transcribe", clips[0], "--model", model, "--phrases", "lights.txt", *guide)
-        assert code == 2
-        assert "--phrases" in err
-        assert "leaves no free text" in err
+        for command, source in (("transcribe", clips[0]), ("evaluate", clips[0].with_name("all.jsonl"))):
+            code, _, err = run(command, source, "--model", model, "--phrases", "lights.txt", *guide)
+            assert code == 2
+            assert "--phrases" in err
+            assert "leaves no free text" in err
     with pytest.raises(ConfigError, match="lm and boost guide free text"):
         Recognizer(model, phrases="lights.txt", boost={"on": 1.0})
     both = Recognizer(model, phrases={"lights": "lights.txt"}, boost={"music": 20.0})  # those of no name are free

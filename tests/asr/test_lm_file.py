@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asr.search.backend import Floats
 
 SENTENCES = ["turn on the lights", "turn off the lights", "play the music", "lights off", "play"] * 4
-STARTS = ([], [4, 9], [30, 5, 7, 8, 9, 9, 9, 9, 9, 9, 4])
+STARTS: tuple[list[int], ...] = ([], [4, 9], [30, 5, 7, 8, 9, 9, 9, 9, 9, 9, 4])
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,11 @@ def _refused(path: Path, reason: str) -> None:
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path, "not a file"), (tmp_path / "missing.lm", "no such file"), (tmp_path / "a\0b", "can't be read")):
+    for path, reason in (
+        (tmp_path, "not a file"),
+        (tmp_path / "missing.lm", "no such file"),
+        (tmp_path / "a\0b", "can't be read"),
+    ):
         _refused(path, reason)
     other = tmp_path / "other.lm"
     other.write_text("hello")

@@ -16,6 +16,8 @@ from asr.lm.table import Table, counted, discounts, packed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from asr.search.backend import Floats
+
 BLANK, BOS, EOS, UNK = range(4)
 VOCAB = 8  # 4 … 7 are pieces
 Text = tuple[int, ...]
@@ -62,11 +64,11 @@ def probability(texts: Sequence[Text], order: int, history: Text, token: int) ->
     return smoothed(whole[len(whole) - min(order - 1, len(whole)) :])
 
 
-def after(lm: NGram, history: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def after(lm: NGram, history: Sequence[int]) -> Floats:
     state = lm.start()
     for token in history:
         state = lm.advance(state, token)
-    return lm.scores(state)  # type: ignore[return-value]
+    return lm.scores(state)
 
 
 def test_a_bigram_computed_by_hand() -> None:

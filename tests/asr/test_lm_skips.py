@@ -43,9 +43,10 @@ def voted(texts: Sequence[Text], history: Text) -> list[float]:
             earlier = whole[max(0, place - 1 - WINDOW) : place - 1]
             seen.update((a, whole[place - 1], whole[place]) for a in set(earlier))
     taken = discounts(np.array(list(seen.values()) or [1]))
-    lower = np.exp(after(NGram.train(texts, VOCAB, 2), history)).tolist()
-    *earlier, latest = (BOS, *history)
-    total, weights = np.zeros(VOCAB), 0.0
+    lower: list[float] = np.exp(after(NGram.train(texts, VOCAB, 2), history)).tolist()
+    whole = (BOS, *history)
+    earlier, latest = whole[:-1], whole[-1]
+    votes: list[tuple[float, list[float]]] = []
     for a in set(earlier[-WINDOW:]):
         following = {w: n for (x, b, w), n in seen.items() if (x, b) == (a, latest)}
         if not following:
@@ -56,9 +57,9 @@ def voted(texts: Sequence[Text], history: Text) -> list[float]:
         p = [own.get(w, 0.0) + rest * lower[w] for w in range(VOCAB)]
         distance = 1 + next(i for i, token in enumerate(reversed(earlier)) if token == a)
         weight = DECAY ** (distance - 1) * math.exp(CERTAINTY * sum(x * math.log(x) for x in p if x > 0))
-        total += weight * np.array(p)
-        weights += weight
-    return (total / weights).tolist() if weights else lower
+        votes.append((weight, p))
+    total = sum(weight for weight, _ in votes)
+    return [sum(weight * p[w] for weight, p in votes) / total for w in range(VOCAB)] if votes else lower
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)

@@ -29,7 +29,7 @@ CHANCE: dict[str, Any] = {
     "validate_every": 8,
     "save_every": 5,
     "average": 2,
-    "optimiser": {"accumulate": 2, "warmup_steps": 3},
+    "optimiser": {"name": "muon", "accumulate": 2, "warmup_steps": 3},
     "stages": [{"steps": 2, "max_seconds": 1.2, "augment": False, "spec_augment": False}, {}],
     "augmentation": {"noise_probability": 0.9, "room_probability": 0.9, "gain_probability": 0.9},
 }

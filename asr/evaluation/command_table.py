@@ -1,0 +1,85 @@
+"""How well commands are understood, for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from asr.evaluation.commands import RATES
+from asr.evaluation.table import percent, run_lines
+
+if TYPE_CHECKING:
+    from asr.evaluation.commands import CommandEvaluation, CommandScore
+    from asr.evaluation.run import Run
+
+
+def command_summary(
+    evaluation: CommandEvaluation, run: Run, nearest: CommandEvaluation | None = None
+) -> RenderableType:
+    """What rich prints: the run, the table by group, how sure the figures are, and thresholds to choose from.
+
+    nearest: the same recordings by free decoding and the nearest sentence, to stand beside.
+    """
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column(run.by, overflow="fold", min_width=12)
+    for heading in ("commands", "right", "wrong", "refused", "right %", "other", "taken", "taken %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    groups = evaluation.groups if len(evaluation.groups) > 1 else ()
+    for group in groups:
+        table.add_row(Text(group.name), *_cells(group))
+    if groups:
+        table.add_section()
+    table.add_row(Text("total"), *_cells(evaluation.total), style="bold")
+    parts: list[RenderableType] = [*(Text(line) for line in run_lines(run)), table]
+    if nearest is not None:
+        parts += [Text(line) for line in nearest_lines(evaluation, nearest)]
+    parts += [Text(line) for line in threshold_lines(evaluation)]
+    return Group(*parts)
+
+
+def threshold_lines(evaluation: CommandEvaluation) -> list[str]:
+    """How far confidences are from the truth, and which threshold gives how many false accepts."""
+    lines = []
+    error = evaluation.calibration_error
+    if error is not None:
+        lines.append(f"Confidence against truth (expected calibration error): {error:.3f}")
+    for rate in RATES:
+        threshold = evaluation.threshold_for(rate)
+        if threshold is not None and evaluation.total.commands:
+            score = evaluation.at(threshold)
+            lines.append(
+                f"Threshold for at most {100 * rate:g} % false accepts: {threshold:.3f}; "
+                f"of the commands {percent(score.accuracy)} % right, {percent(score.false_reject_rate)} % refused"
+            )
+    return lines
+
+
+def nearest_lines(evaluation: CommandEvaluation, nearest: CommandEvaluation) -> list[str]:
+    """The nearest sentence of free text beside it: with everything accepted, and at as many false accepts."""
+    total, most = nearest.total, evaluation.total.false_accept_rate
+    lines = [
+        f"Free text and its nearest sentence: {percent(total.accuracy)} % right"
+        + (f", {percent(total.false_accept_rate)} % of the others taken for a command" if total.others else "")
+    ]
+    if most is not None and total.commands:
+        threshold = nearest.threshold_for(most)
+        score = nearest.at(0.0 if threshold is None else threshold)
+        lines.append(f"  with no more false accepts ({percent(most)} %): {percent(score.accuracy)} % right")
+    return lines
+
+
+def _cells(score: CommandScore) -> tuple[str, ...]:
+    return (
+        str(score.commands),
+        str(score.understood),
+        str(score.misunderstood),
+        str(score.refused),
+        percent(score.accuracy),
+        str(score.others),
+        str(score.false_accepts),
+        percent(score.false_accept_rate),
+    )
