@@ -25,6 +25,7 @@ PAGES = (
     "docs/evaluation.md",
     "docs/features.md",
     "docs/phrases.md",
+    "docs/guidance.md",
     "data_manifests/README.md",
 )
 PROGRAMS = ("cepstra", "ffmpeg", "arecord")
@@ -63,6 +64,8 @@ def folder(tmp_path: Path) -> Path:
         write_manifest(tmp_path / name, read_manifest(SAMPLES / "samples.jsonl")[:2])
     (lights, *_) = re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)
     (tmp_path / "lights.yaml").write_text(lights)
+    (boost,) = re.findall(r"^```text\n(.*?)^```", _text("docs/guidance.md"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "boost.txt").write_text(boost)
     for name in ("my.cepstra", "model.cepstra"):
         shutil.copy(DEFAULT_BUNDLE, tmp_path / name)
     shutil.copytree(ROOT / "data_manifests" / "example", tmp_path / "data_manifests" / "example")

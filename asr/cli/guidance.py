@@ -18,7 +18,9 @@ LmOption = Annotated[
 ]
 LmWeightOption = Annotated[
     float | None,
-    typer.Option("--lm-weight", min=0, max=10, metavar="N", help="How much of a say it has.", show_default=False),
+    typer.Option(
+        "--lm-weight", min=0, max=10, metavar="N", help="How much of a say it has; 0.2 without it.", show_default=False
+    ),
 ]
 BoostOption = Annotated[
     Path | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -88,13 +88,12 @@ def show(
     print(f"{file}: {kind}, {_described(model.facts)}")
 
 
-def _described(facts: dict[str, Any]) -> str:
+def _described(facts: dict[str, float]) -> str:
     """Counts and perplexity in words."""
     text = f"{facts.get('sentences', 0):,} sentences, {facts.get('tokens', 0):,} tokens"
-    if "held_out" in facts:
-        measured = facts["held_out"]
-        text += (
-            f"; perplexity {measured['perplexity']:.1f} per token, {measured['word_perplexity']:.0f} per word, on "
-            f"{measured['sentences']:,} sentences held out"
-        )
-    return text
+    if not {"held_out_sentences", "perplexity", "word_perplexity"} <= set(facts):
+        return text
+    return (
+        f"{text}; perplexity {facts['perplexity']:.1f} per token, {facts['word_perplexity']:.0f} per word, on "
+        f"{facts['held_out_sentences']:,} sentences held out"
+    )

@@ -39,6 +39,7 @@ _FILE: Final = ArchiveKind("a language model", "my.lm", _REMEDY, GuidanceError)
 _TYPES: Final = {"keys": "<u8", "offsets": "<u4", "tokens": "<u2", "shares": "<f4", "rest": "<f4"}
 _MAX_VOCABULARY: Final = 1 << 16
 _WIDEST_WINDOW: Final = 1 << 10
+_LARGEST_FACT: Final = 1e15
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class LanguageModel:
 
     lm: Lm
     tokenizer: str  # digest_of the tokenizer
-    facts: dict[str, Any] = field(default_factory=dict)  # of its training: sentences, tokens, perplexity
+    # Of its training: sentences, tokens; where measured, held_out_sentences, perplexity, word_perplexity
+    facts: dict[str, float] = field(default_factory=dict)
     name: str = "language model"  # its file, for errors
 
     def guide(self, tokenizer: Tokenizer) -> Lm:
@@ -61,8 +63,9 @@ class LanguageModel:
 
 
 def digest_of(tokenizer: Tokenizer) -> str:
-    """What tells two tokenizers apart."""
-    return hashlib.sha256(tokenizer.to_json().encode()).hexdigest()
+    """What tells two tokenizers apart: their pieces, in order."""
+    pieces = "\n".join(tokenizer.token(i) for i in range(tokenizer.vocab_size))
+    return hashlib.sha256(pieces.encode()).hexdigest()
 
 
 def write_lm(path: str | Path, model: LanguageModel) -> int:
@@ -97,7 +100,7 @@ def read_lm(path: str | Path) -> LanguageModel:
     config = _config(path)
     try:
         kind, order, window = _shape(config)
-        tokenizer, facts, described = str(config["tokenizer"]), dict(config["facts"]), dict(config["arrays"])
+        tokenizer, facts, described = str(config["tokenizer"]), _facts(config), dict(config["arrays"])
         names = ["unigram", *(f"{length}.{part}" for length in range(1, order) for part in _TYPES)]
         parts = _FILE.read(path, names, MAX_BYTES)
         arrays = {name: _array(name, parts[name], described[name]) for name in names}
@@ -117,6 +120,13 @@ def _config(path: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise GuidanceError(f"{path}: format {version!r}, this program reads {FORMAT}; {_REMEDY}")
     return dict(config)
+
+
+def _facts(config: Mapping[str, Any]) -> dict[str, float]:
+    facts = dict(config["facts"])
+    if not all(isinstance(value, int | float) and 0 <= value < _LARGEST_FACT for value in facts.values()):
+        raise ValueError("one of its facts is no number")
+    return facts
 
 
 def _shape(config: Mapping[str, Any]) -> tuple[str, int, int]:

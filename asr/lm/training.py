@@ -50,7 +50,7 @@ def train_lm(
     texts = [tokenizer.encode(sentence) for sentence in sentences]
     if not texts:
         raise GuidanceError("no sentence to learn from; give files with a sentence per line")
-    facts: dict[str, Any] = {"sentences": len(texts), "tokens": sum(map(len, texts))}
+    facts: dict[str, float] = {"sentences": len(texts), "tokens": sum(map(len, texts))}
     lm = _learn(texts, tokenizer.vocab_size, kind, order)
     measured: Perplexity | None = None
     if held_out is not None:
@@ -61,11 +61,9 @@ def train_lm(
             _learn(rest, tokenizer.vocab_size, kind, order), sentences[HELD_OUT - 1 :: HELD_OUT], tokenizer
         )
     if measured is not None:
-        facts["held_out"] = {
-            "sentences": measured.sentences,
-            "perplexity": round(measured.per_token, 3),
-            "word_perplexity": round(measured.per_word, 3),
-        }
+        facts["held_out_sentences"] = measured.sentences
+        facts["perplexity"] = round(measured.per_token, 3)
+        facts["word_perplexity"] = round(measured.per_word, 3)
     return LanguageModel(lm, digest_of(tokenizer), facts)
 
 

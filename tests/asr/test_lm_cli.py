@@ -127,10 +127,10 @@ def test_every_tenth_sentence_is_foretold_by_a_model_of_the_others(toy: tuple[Tr
     facts = train_lm(sentences, tokenizer, order=2).facts
     rest = NGram.train([tokenizer.encode(s) for s in sentences if " " in s], tokenizer.vocab_size, 2)
     expected = perplexity(rest, ["lights", "off"], tokenizer)
-    assert facts["held_out"]["perplexity"] == pytest.approx(expected.per_token, abs=1e-3)
-    assert facts["held_out"]["sentences"] == 2
+    assert facts["perplexity"] == pytest.approx(expected.per_token, abs=1e-3)
+    assert facts["held_out_sentences"] == 2
     assert (facts["sentences"], facts["tokens"]) == (20, sum(len(tokenizer.encode(s)) for s in sentences))
-    assert "held_out" not in train_lm(sentences[:9], tokenizer).facts
+    assert "perplexity" not in train_lm(sentences[:9], tokenizer).facts
 
 
 def test_settings_out_of_range_are_refused(toy: tuple[Trained, Bundle]) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -168,6 +168,8 @@ def _set(name: str, place: int, value: float, dtype: str) -> Callable[[dict[str,
         (lambda config, _: config.update(order=10**9), "order 1000000000 is unknown"),
         (lambda config, _: config.update(order="many"), "damaged"),
         (lambda config, _: config.update(facts=3), "damaged"),
+        (lambda config, _: config["facts"].update(perplexity="low"), "facts"),
+        (lambda config, _: config["facts"].update(tokens=10**400), "facts"),
         (lambda config, _: config.pop("arrays"), "damaged"),
         (lambda config, _: config["arrays"].pop("unigram"), "damaged"),
         (lambda config, _: config["arrays"]["unigram"].update(length=10**12), "unigram is not what was written"),
@@ -198,7 +200,7 @@ def test_a_write_that_fails_leaves_the_old_one(path: Path, model: LanguageModel)
     with pytest.raises(GuidanceError, match="can't be written"):
         write_lm(path.parent / "missing" / "my.lm", model)
     with pytest.raises(TypeError):
-        write_lm(path, replace(model, facts={"x": object()}))
+        write_lm(path, replace(model, facts={"x": cast("float", object())}))
     assert os.listdir(path.parent) == [path.name]  # noqa: PTH208  hidden files too
     assert read_lm(path).facts == model.facts
 
