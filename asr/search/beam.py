@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -29,7 +29,7 @@ class Graph(Protocol):
         """Tokens that may follow, ascending, and the states that they lead to."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Partial:
     """A hypothesis under way."""
 
@@ -39,7 +39,7 @@ class _Partial:
     ctc: PrefixState | None
     state: int = 0  # of the graph
     deviations: tuple[float, ...] = ()
-    guide_state: Any = None  # before the latest token, until the hypothesis is kept
+    guide_state: Any = None  # before the latest token, until it is kept
     guide_sum: float = 0.0
 
     def score(self, options: SearchOptions) -> float:
@@ -133,11 +133,10 @@ def _advance(
             utterance.finished.append(
                 Hypothesis(partial.tokens[:-1], partial.log_probs, score, partial.deviations, ctc)
             )
-        elif guide is None:
-            utterance.partials.append(partial)
         else:
-            state = guide.advance(partial.guide_state, partial.tokens[-1])
-            utterance.partials.append(replace(partial, guide_state=state))
+            if guide is not None:
+                partial.guide_state = guide.advance(partial.guide_state, partial.tokens[-1])
+            utterance.partials.append(partial)
     if len(utterance.finished) >= options.beam and not _may_improve(utterance, options):
         utterance.partials = []
 
