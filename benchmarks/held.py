@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from phrases import FOLDER, generated
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +30,8 @@ from audio.reading import read_audio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SAMPLES = Path(__file__).resolve().parent.parent / "data_manifests" / "samples"
+DATA = Path(__file__).resolve().parent.parent / "data_manifests"
+SIX_NUMBERS = "intents: {code: 'code {n:a} {n:b} {n:c} {n:d} {n:e} {n:f}'}\nlists: {n: 0..100}"
 
 
 def main() -> None:
@@ -43,10 +43,12 @@ def main() -> None:
     arguments = parser.parse_args()
     bundle = read_bundle(arguments.model)
     backend = OnnxBackend(bundle, 1)
-    texts = {path.name: path.read_text(encoding="utf-8") for path in arguments.files or sorted(FOLDER.iterdir())}
+    texts = {
+        path.name: path.read_text(encoding="utf-8") for path in arguments.files or sorted((DATA / "phrases").iterdir())
+    }
     if not arguments.files:
-        texts["six numbers"] = generated()["six numbers"]
-    clips = [read_audio(path) for path in sorted(SAMPLES.glob("*.wav"))]
+        texts["six numbers"] = SIX_NUMBERS
+    clips = [read_audio(path) for path in sorted((DATA / "samples").glob("*.wav"))]
     seconds = [len(clip) / 16000 for clip in clips]
     wide = SearchOptions(beam=NARROWEST, ctc_weight=CTC_WEIGHT)
 
