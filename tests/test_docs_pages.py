@@ -26,6 +26,7 @@ PAGES = (
     "docs/features.md",
     "docs/phrases.md",
     "docs/guidance.md",
+    "docs/commands.md",
     "data_manifests/README.md",
 )
 PROGRAMS = ("cepstra", "ffmpeg", "arecord")
@@ -62,6 +63,9 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(sample, tmp_path / name)  # what a file holds counts, not what it is called
     for name in ("my.test.jsonl", "commands.jsonl"):
         write_manifest(tmp_path / name, read_manifest(SAMPLES / "samples.jsonl")[:2])
+    # Recordings enough to calibrate with
+    write_manifest(tmp_path / "my.dev.jsonl", read_manifest(SAMPLES / "samples.jsonl") * 8)
+    (tmp_path / "answers.txt").write_text("yes\nno\n")
     (lights, *_) = re.findall(r"^```yaml\n(.*?)^```", _text("docs/phrases.md"), re.MULTILINE | re.DOTALL)
     (tmp_path / "lights.yaml").write_text(lights)
     (boost,) = re.findall(r"^```text\n(.*?)^```", _text("docs/guidance.md"), re.MULTILINE | re.DOTALL)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from asr.cli import calibrate as _calibrate  # noqa: F401  adds its command to bundle_app
 from asr.cli.bundle import bundle_app
 from asr.cli.evaluate import evaluate
 from asr.cli.export import export

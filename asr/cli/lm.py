@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-lm_app = typer.Typer(
-    name="lm", help="Language models that guide free decoding (see docs/guidance.md).", no_args_is_help=True
-)
+lm_app = typer.Typer(name="lm", help="Language models for free text (see docs/guidance.md).", no_args_is_help=True)
 
 
 class LmKind(StrEnum):
@@ -22,7 +20,7 @@ class LmKind(StrEnum):
 
 @lm_app.callback()
 def _lm() -> None:
-    """Language models that guide free decoding (see docs/guidance.md)."""
+    """Language models for free text (see docs/guidance.md)."""
 
 
 @lm_app.command()

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from asr.cli.commands import app
 
 MANIFEST = ("check", "import", "split", "stats")
-COMMANDS = [("transcribe",), ("evaluate",), ("features",), *(("manifest", name) for name in MANIFEST)]
+COMMANDS = [("transcribe",), ("evaluate",), ("features",), ("lm", "train"), *(("manifest", name) for name in MANIFEST)]
 VALUES = {
     "FILE", "FOLDER", "MANIFEST", "CORPUS", "N", "SECONDS", "CODE", "NAME", "COLUMN", "REGEX", "SHARE", "DBFS", "SPEC",
-    "NAME=SHARE,...", "ENCODING:RATE:CHANNELS",
+    "NAME=SHARE,...", "TEXT", "ENCODING:RATE:CHANNELS",
 }  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def shown(*arguments: str) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("group", [(), ("manifest",), ("bundle",)])
+@pytest.mark.parametrize("group", [(), ("manifest",), ("bundle",), ("lm",)])
 def test_summaries_are_whole(group: tuple[str, ...]) -> None:
     _, commands = shown(*group, "--help").split("\nCommands:\n")
     lines = commands.splitlines()

@@ -1,0 +1,190 @@
+"""What a model's evidence for a command is worth: learnt from recordings that it wasn't trained on.
+
+Their texts make phrase files of many sizes. Each recording is compared with some that hold what it says, and with some
+that don't, where whatever is found is wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.errors import ConfigError
+from asr.evaluation.commands import CommandEvaluation, Trial
+from asr.judge import EVIDENCE, Judge
+from asr.phrases import Command, PhraseSet
+from asr.recognizer import Recognizer
+from asr.text import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from asr.bundle import Bundle
+    from asr.manifest.records import Utterance
+
+Doubles = NDArray[np.float64]
+
+SIZES = (5, 12, 30, 100, 400)  # sentences in a phrase file
+WITH, WITHOUT = 2, 2  # files that each recording is compared with: that hold its text, and that don't
+FALSE_ACCEPTS = 0.01  # the threshold is chosen for at most this rate of them
+FOLDS = 5
+BATCH = 64  # recordings given to the recogniser at once, so that progress shows
+LEAST_ROWS = 20  # recordings that say one of the sentences, and that don't
+_FREE = (EVIDENCE.index("length"),)  # more of any other evidence is never against a command
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was found for one recording in one phrase file."""
+
+    trial: Trial
+    evidence: tuple[float, ...]
+    row: int  # of the recordings: what the same one says belongs to one fold
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A judge, and how good it is on recordings that it wasn't fitted to (cross-validation)."""
+
+    judge: Judge
+    evaluation: CommandEvaluation
+
+
+def calibrate(
+    bundle: Bundle,
+    rows: Sequence[Utterance],
+    *,
+    seed: int = 1,
+    threads: int = 2,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Calibration:
+    """Listen, fit and choose the threshold. progress: told how many comparisons of all are done.
+
+    Raises ConfigError where the recordings are too few, CepstraError where one can't be read.
+    """
+    observations = observe(bundle, rows, seed=seed, threads=threads, progress=progress)
+    for count, what in (
+        (sum(each.trial.meant is not None for each in observations), "one of some sentences"),
+        (sum(each.trial.meant is None for each in observations), "none of some sentences"),
+    ):
+        if count < LEAST_ROWS:
+            raise ConfigError(f"only {count} recordings that say {what}; give a manifest with more different texts")
+    folds = np.array([each.row % FOLDS for each in observations])
+    judged: list[Trial] = []
+    for fold in range(FOLDS):
+        training = [each for each, other in zip(observations, folds, strict=True) if other != fold]
+        judge = fit(training)
+        judged += [_judged(each, judge) for each, its in zip(observations, folds, strict=True) if its == fold]
+    judge = fit(observations)
+    threshold = CommandEvaluation.of(judged).threshold_for(FALSE_ACCEPTS) or 0.0
+    judge = replace(judge, threshold=min(0.99, threshold))
+    accepted = [replace(trial, accepted=trial.confidence >= judge.threshold) for trial in judged]
+    return Calibration(judge, CommandEvaluation.of(accepted))
+
+
+def observe(
+    bundle: Bundle,
+    rows: Sequence[Utterance],
+    *,
+    seed: int,
+    threads: int,
+    progress: Callable[[int, int], None],
+) -> list[Observation]:
+    """Compare each recording with phrase files that hold its text and with others."""
+    draw = random.Random(seed)  # noqa: S311  reproducible, not secret
+    unknown = bundle.tokenizer.unk_id
+    texts = [normalise(row.text) for row in rows]
+    known = [bool(text) and unknown not in bundle.tokenizer.encode(text) for text in texts]
+    files = _phrase_files(
+        [(row.source, text) for row, text, fits in zip(rows, texts, known, strict=True) if fits], draw
+    )
+    recognizer = Recognizer(
+        bundle, threads=threads, phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()}
+    )
+    chosen: dict[str, list[int]] = {name: [] for name in files}
+    for index, text in enumerate(texts):
+        holding = [name for name, file in files.items() if text in file]
+        others = [name for name, file in files.items() if text not in file]
+        for names, most in ((holding, WITH), (others, WITHOUT)):
+            for name in draw.sample(names, min(most, len(names))):
+                chosen[name].append(index)
+    total, done = sum(map(len, chosen.values())), 0
+    observations: list[Observation] = []
+    for name, indices in chosen.items():
+        for start in range(0, len(indices), BATCH):
+            part = indices[start : start + BATCH]
+            for index, result in zip(part, recognizer.transcribe([rows[i] for i in part], phrases=name), strict=True):
+                meaning, text = result.meaning, texts[index]
+                if meaning is not None and meaning.alternatives:
+                    meant = _command(text) if text in files[name] else None
+                    found = meaning.alternatives[0]
+                    trial = Trial(
+                        str(rows[index].audio_filepath), rows[index].source or "", text, meant,
+                        _command(found.command.sentence), found.confidence, accepted=False,
+                    )  # fmt: skip
+                    observations.append(Observation(trial, found.evidence, index))
+            done += len(part)
+            progress(done, total)
+    return observations
+
+
+def _phrase_files(said: Sequence[tuple[str | None, str]], draw: random.Random) -> dict[str, list[str]]:
+    """Sentences by the name of their file: of each source by itself, and of all of them, in several sizes."""
+    pools: dict[str, list[str]] = {"all": sorted({text for _, text in said})}
+    for source in sorted({source for source, _ in said if source}):
+        pools[f"of {source}"] = sorted({text for its, text in said if its == source})
+    return {
+        f"{size} {name}": draw.sample(pool, min(size, len(pool)))
+        for name, pool in pools.items()
+        for size in SIZES
+        if len(pool) > 1 and (size < 2 * len(pool) or size == SIZES[0])
+    }
+
+
+def _command(sentence: str) -> Command:
+    return Command(sentence, {}, sentence)
+
+
+def _judged(observation: Observation, judge: Judge) -> Trial:
+    return replace(observation.trial, confidence=judge.confidence(observation.evidence))
+
+
+def fit(observations: Sequence[Observation], penalty: float = 1.0) -> Judge:
+    """Logistic regression by Newton's method (Hastie et al. 2009, section 4.4.1) with an L2 penalty.
+
+    Weights of evidence are never below 0 (but for the length's): one that would be is left out.
+    """
+    evidence = np.array([each.evidence for each in observations])  # (N, E)
+    right = np.array([each.trial.right for each in observations], np.float64)
+    mean, spread = evidence.mean(axis=0), evidence.std(axis=0) + 1e-6
+    standard = (evidence - mean) / spread
+    kept = list(range(evidence.shape[1]))
+    while True:
+        bias, weights = _newton(standard[:, kept], right, penalty)
+        against = [place for place, w in zip(kept, weights, strict=True) if w < 0 and place not in _FREE]
+        if not against:
+            break
+        kept = [place for place in kept if place not in against]
+    full: Doubles = np.zeros(evidence.shape[1])
+    full[kept] = weights / spread[kept]
+    return Judge(float(bias - full @ mean), tuple(float(w) for w in full), 0.5)
+
+
+def _newton(x: Doubles, y: Doubles, penalty: float) -> tuple[float, Doubles]:
+    """Bias and weights. x: (N, E), of about unit spread; y: (N,), 0 or 1."""
+    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    ridge = penalty * np.r_[1e-3, np.ones(x.shape[1] - 1)]  # hardly any on the bias: one class alone has no end to it
+    weights = np.zeros(x.shape[1])
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
+        gradient = x.T @ (y - p) - ridge * weights
+        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + np.diag(ridge), gradient)
+        # Newton's method may overshoot where all is told apart; a bounded step always comes nearer
+        weights = weights + step * min(1.0, 5.0 / (np.abs(step).max() + 1e-12))
+        if np.abs(step).max() < 1e-8:
+            break
+    return float(weights[0]), weights[1:]

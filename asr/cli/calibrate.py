@@ -1,0 +1,65 @@
+"""`cepstra bundle calibrate`: makes the confidence of commands true, and chooses the threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from asr.cli.bundle import bundle_app
+
+
+@bundle_app.command()
+def calibrate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")],
+    manifest: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MANIFEST", help="Recordings that it wasn't trained on, of at least some dozen sentences."
+        ),
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write another bundle, and leave this one as it is."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the phrase files that are drawn.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
+) -> None:
+    """Learn how sure a command is: for confidences that are true, and at most 1 % false accepts.
+
+    Phrase files of several sizes are drawn from the recordings' texts, and each recording is compared with some that
+    hold what it says and some that don't.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from asr.bundle import read_bundle, write_bundle
+    from asr.calibration import FALSE_ACCEPTS
+    from asr.calibration import calibrate as learn
+    from asr.cli.evaluate import read_all
+    from asr.cli.outputs import check_outputs
+    from asr.evaluation.table import percent
+
+    target = output or file
+    check_outputs([("--output" if output else "FILE", target)], manifest)
+    bundle = read_bundle(file)
+    rows = [row for _, row in read_all(manifest)]
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("listening")
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        result = learn(bundle, rows, seed=seed, threads=threads, progress=show)
+    write_bundle(target, replace(bundle, facts={**bundle.facts, "commands": result.judge.to_dict()}))
+    total, error = result.evaluation.total, result.evaluation.calibration_error
+    print(
+        f"{target}: calibrated on {len(rows)} recordings, {len(result.evaluation.trials)} comparisons\n"
+        f"threshold {result.judge.threshold:.3f}, for at most {100 * FALSE_ACCEPTS:g} % false accepts\n"
+        f"on those left out in turn: {percent(total.accuracy)} % of the commands understood, "
+        f"{percent(total.false_accept_rate)} % false accepts, calibration error {error or 0.0:.3f}"
+    )

@@ -1,0 +1,158 @@
+"""Confidences that are true: the fit against what drew the evidence, and the whole way with a toy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import soundfile as sf
+from typer.testing import CliRunner
+
+from asr.bundle import read_bundle, write_bundle
+from asr.calibration import WITH, WITHOUT, Observation, calibrate, fit, observe
+from asr.cli.commands import app
+from asr.errors import ConfigError
+from asr.evaluation.commands import Trial, calibration_error
+from asr.judge import EVIDENCE, Judge
+from asr.manifest import Utterance
+from asr.phrases import Command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from asr.bundle import Bundle
+    from asr.training.checkpoint import Trained
+
+WORDS = ("turn on the lights", "turn off the lights", "play the music", "play the lights", "turn on the music")
+
+
+def drawn(judge: Judge, count: int, seed: int) -> list[Observation]:
+    """Evidence by chance, and whether it was right by the judge's own probability."""
+    rng = np.random.default_rng(seed)
+    command = Command("a", {}, "a")
+    observations = []
+    for row in range(count):
+        evidence = (*(-rng.exponential(1.5, len(EVIDENCE) - 2)), rng.uniform(0, 3), rng.uniform(0, 3))
+        right = rng.random() < judge.confidence(evidence)
+        trial = Trial("a", "", "a", command if right else None, command, 0.5, accepted=False)
+        observations.append(Observation(trial, tuple(map(float, evidence)), row))
+    return observations
+
+
+TRUTH = Judge(2.0, (0.5, 0.1, 0.3, 1.0, 0.2, 1.5, -0.4), 0.5)
+
+
+def test_the_fit_finds_what_drew_the_evidence() -> None:
+    judge = fit(drawn(TRUTH, 6000, seed=1))
+    assert judge.weights == pytest.approx(TRUTH.weights, abs=0.12)
+    fresh = drawn(TRUTH, 4000, seed=2)
+    confidences = [judge.confidence(each.evidence) for each in fresh]
+    right = [each.trial.right for each in fresh]
+    assert 0.2 < np.mean(right) < 0.8
+    error = calibration_error(confidences, right)
+    assert error is not None
+    assert error < 0.03
+    guess = calibration_error([1 - c for c in confidences], right)
+    assert guess is not None
+    assert guess > 0.3  # the measure does tell a false confidence
+
+
+def test_in_all_as_many_are_right_as_the_fit_says() -> None:
+    observations = drawn(TRUTH, 500, seed=3)
+    judge = fit(observations)
+    expected = sum(judge.confidence(each.evidence) for each in observations)
+    assert expected == pytest.approx(sum(each.trial.right for each in observations), abs=0.05)
+
+
+def test_evidence_that_speaks_against_is_left_out() -> None:
+    judge = fit(drawn(replace(TRUTH, weights=(0.5, -1.0, 0.3, 1.0, 0.2, -1.5, 0.4)), 4000, seed=4))
+    assert judge.weights[1] == judge.weights[5] == 0
+    assert all(weight >= 0 for weight in judge.weights[:-1])
+    assert judge.weights[3] > 0.5
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_fit_to_one_class_alone_has_an_end(right: bool) -> None:
+    command = Command("a", {}, "a")
+    trial = Trial("a", "", "a", command if right else None, command, 0.5, accepted=False)
+    observations = [Observation(trial, (-1.0 * (row % 3),) * 5 + (1.0, 1.0), row) for row in range(50)]
+    judge = fit(observations)
+    confidences = [judge.confidence(each.evidence) for each in observations]
+    assert np.mean(confidences) == pytest.approx(float(right), abs=0.05)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Utterance]:
+    folder = tmp_path_factory.mktemp("said")
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(50):
+        path = folder / f"{number}.wav"
+        sf.write(path, rng.normal(0, 0.1, 16000).astype(np.float32), 16000)
+        text = WORDS[number % 5] if number < 40 else ""
+        rows.append(Utterance(path, 1.0, text, source="lamps" if number % 2 else "sounds"))
+    return rows
+
+
+def test_each_recording_is_compared_with_files_that_hold_it_and_others(
+    toy: tuple[Trained, Bundle], rows: list[Utterance]
+) -> None:
+    told: list[tuple[int, int]] = []
+    found = observe(toy[1], rows, seed=1, threads=1, progress=lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] > 0
+    counts = np.zeros((len(rows), 2), int)
+    for each in found:
+        counts[each.row, int(each.trial.meant is None)] += 1
+        assert len(each.evidence) == len(EVIDENCE)
+        assert each.trial.likeliest is not None
+        assert each.trial.likeliest.sentence in WORDS
+        if each.trial.meant is not None:
+            assert each.trial.meant.sentence == each.trial.reference == rows[each.row].text
+        else:  # what isn't in the file can't have been found
+            assert each.trial.likeliest.sentence != rows[each.row].text
+    assert counts.max(axis=0).tolist() == [WITH, WITHOUT]
+    assert (counts[40:, 0] == 0).all()  # where nothing is said, nothing found is right
+    assert (counts[:40, 0] > 0).all()
+    again = observe(toy[1], rows, seed=1, threads=1, progress=lambda _done, _total: None)
+    assert [(each.row, each.trial.likeliest) for each in again] == [(each.row, each.trial.likeliest) for each in found]
+
+
+def test_noise_is_worth_no_confidence(toy: tuple[Trained, Bundle], rows: list[Utterance]) -> None:
+    result = calibrate(toy[1], rows, threads=1)
+    trials = result.evaluation.trials
+    chance = sum(trial.right for trial in trials) / len(trials)
+    assert chance < 0.5
+    # A model that hears nothing: it is right by chance, and says so
+    assert np.mean([trial.confidence for trial in trials]) == pytest.approx(chance, abs=0.1)
+    rate = result.evaluation.total.false_accept_rate
+    assert rate is not None
+    assert rate <= 0.01
+
+
+def test_the_command_writes_it_into_the_bundle(
+    toy: tuple[Trained, Bundle], rows: list[Utterance], tmp_path: Path
+) -> None:
+    write_bundle(tmp_path / "toy.cepstra", replace(toy[1], facts={"licence": "mine"}))
+    manifest = tmp_path / "dev.jsonl"
+    lines = [
+        json.dumps({"audio_filepath": str(r.audio_filepath), "duration": 1.0, "text": r.text, "source": r.source})
+        for r in rows
+    ]
+    manifest.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    before = (tmp_path / "toy.cepstra").read_bytes()
+    arguments = ["bundle", "calibrate", str(tmp_path / "toy.cepstra"), str(manifest), "--threads", "1"]
+    done = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "new.cepstra")], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "calibrated on 50 recordings" in done.output
+    bundle = read_bundle(tmp_path / "new.cepstra")
+    judge = Judge.of(bundle)
+    assert f"threshold {judge.threshold:.3f}" in done.output
+    assert bundle.facts["licence"] == "mine"
+    assert (tmp_path / "toy.cepstra").read_bytes() == before
+    manifest.write_text("\n".join(lines[:4]) + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"only \d+ recordings that say one of some sentences"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert (tmp_path / "toy.cepstra").read_bytes() == before
