@@ -72,7 +72,7 @@ def evaluate(
     ] = None,
     by: Annotated[By, typer.Option(help="A row of the table for each of these.")] = By.SOURCE,
 ) -> None:
-    """Error rates of a model; with --phrases, how well commands are understood."""
+    """Error rates of a model; with --phrases, those of commands."""
     from rich.console import Console
 
     from asr.cli.messages import naming
