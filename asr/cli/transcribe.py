@@ -72,6 +72,9 @@ def transcribe(
             metavar="ENCODING:RATE:CHANNELS", help="What files without a header hold, such as PCM_16:16000:1."
         ),
     ] = None,
+    speech_detection: Annotated[
+        bool, typer.Option("--speech-detection/--no-speech-detection", help="Decode only where somebody speaks.")
+    ] = True,
 ) -> None:
     """What is said in sound files. Of a single file just the text is printed, of several "FILE: text".
 
@@ -113,6 +116,7 @@ def transcribe(
             max_seconds=max_seconds,
             raw=raw_format,
             phrases=said,
+            speech_detection=speech_detection,
         )
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)
