@@ -87,8 +87,8 @@ def transcribe(
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
     if named.count("-") > 1:
         raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
-    raw_format = None if raw is None else _raw_format(raw)
-    recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), raw_format)
+    form = None if raw is None else raw_format(raw)
+    recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), form)
     alone = len(recordings) == 1 and manifest is None
     if output_dir is None:
         _check_printable(format_, alone)
@@ -114,7 +114,7 @@ def transcribe(
             beam=beam,
             channel=channel,
             max_seconds=max_seconds,
-            raw=raw_format,
+            raw=form,
             phrases=said,
             speech_detection=speech_detection,
         )
@@ -184,7 +184,8 @@ def _check_printable(format_: Format, alone: bool) -> None:
         raise typer.BadParameter(problem, param_hint="--format")
 
 
-def _raw_format(text: str) -> RawFormat:
+def raw_format(text: str) -> RawFormat:
+    """The value of --raw."""
     from asr.errors import AudioError
     from audio.reading import RawFormat
 
