@@ -17,7 +17,7 @@ from asr.cli.transcribe import raw_format
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from asr.listen import Array, Heard
+    from asr.listen import Array, Heard, Listener
     from audio.reading import RawFormat
 
 

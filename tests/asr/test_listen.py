@@ -110,7 +110,7 @@ def test_raw_samples_and_what_is_no_sound() -> None:
             list(blocks_of(io.BytesIO(data), None, "pipe"))
 
 
-def say(text: str, slots: dict[str, str | int] | None = None) -> Heard:
+def say(text: str, slots: dict[str, str | int | float | bool] | None = None) -> Heard:
     command = None if slots is None else Command("light", slots, text)
     meaning = None if slots is None else Meaning(command, 0.9)
     return Heard(Result(None, 1.0, text, 0.9, meaning=meaning), 1.0, 2.0, 0.1, 0.6)
