@@ -51,7 +51,10 @@ def listen(
         typer.Option(metavar="ENCODING:RATE:CHANNELS", help="What --input holds, such as PCM_16:16000:1, if not WAV."),
     ] = None,
 ) -> None:
-    """What is said, as it is said: a line for each utterance, when it has ended. Ctrl-C ends it."""
+    """What is said to a microphone or in a stream, as it is said.
+
+    A line for each utterance, when it has ended. Ctrl-C ends it.
+    """
     from asr.listen import Listener, Reaction
     from asr.recognizer import Recognizer
 

@@ -118,11 +118,12 @@ def test_no_command_is_lost(recognizer: Recognizer, change: str) -> None:
 
 
 def test_times_are_those_of_the_recording(recognizer: Recognizer) -> None:
-    alone, late = recognizer.transcribe([DIGITS, around(DIGITS)])
-    assert alone.words
-    assert late.seconds_cut > 2
-    assert late.words[0].start == pytest.approx(alone.words[0].start + 2, abs=0.15)
-    assert late.words[-1].end == pytest.approx(alone.words[-1].end + 2, abs=0.15)
+    late = recognizer.transcribe(around(DIGITS))
+    assert 2.5 < late.seconds_cut < 4
+    assert len(late.words) > 2
+    assert late.words[0].start >= 2
+    assert late.words[-1].end <= 2 + len(DIGITS) / RATE
+    assert late.words[-1].end - late.words[0].start > 1
 
 
 def test_an_unsure_text_needs_sure_speech() -> None:
@@ -138,7 +139,7 @@ def test_an_unsure_text_needs_sure_speech() -> None:
 
 @pytest.mark.real
 def test_hardly_any_noise_says_something(recognizer: Recognizer, corpus: Path) -> None:
-    rows = read_manifest(corpus / "noise.jsonl")[::4]
+    rows = read_manifest(corpus / "noise.jsonl")
     results = recognizer.transcribe(rows)
     said = [(row.extra.get("label"), result.text) for row, result in zip(rows, results, strict=True) if result.text]
-    assert len(said) <= 0.04 * len(rows), said  # coughs and sneezes are voices, too
+    assert len(said) <= 0.03 * len(rows), said  # sneezes come from a throat, too
