@@ -69,7 +69,7 @@ class Piece:
 
 
 def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Piece]]) -> Result:
-    """One result out of a recording's pieces (one at least), each with its start in seconds."""
+    """One result out of a recording's pieces, each with its start in seconds."""
     words = [
         Word(word.word, start + word.start, start + word.end, word.confidence)
         for start, piece in pieces
