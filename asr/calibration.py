@@ -103,7 +103,10 @@ def observe(
         [(row.source, text) for row, text, fits in zip(rows, texts, known, strict=True) if fits], draw
     )
     recognizer = Recognizer(
-        bundle, threads=threads, phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()}
+        bundle,
+        threads=threads,
+        phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()},
+        speech_detection=False,  # what it takes for noise goes by confidences that are yet to be found
     )
     chosen: dict[str, list[int]] = {name: [] for name in files}
     for index, text in enumerate(texts):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
+from asr.hearing import Speech, is_said, speech_in
 from asr.manifest.records import Utterance
 from asr.runtime import OnnxBackend
 from asr.search import SearchOptions, decode
@@ -50,7 +51,6 @@ QUICK_BYTES = 1 << 21  # a file of more than that may take a second to read
 WINDOW_SECONDS = 120.0  # of a long recording: pieces are put into batches, by length, within such a stretch of it
 MOST_THREADS = 1024
 WIDEST_BEAM = 64  # a wider one finds nothing better, and would search for minutes
-SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
 LOUD = 16.0  # times full scale: samples on another scale, most likely
 
 
@@ -88,6 +88,7 @@ class Recognizer:
         lm: LmSource | None = None,
         lm_weight: float | None = None,
         boost: BoostSource | None = None,
+        speech_detection: bool = True,
     ) -> None:
         """bundle: a path, or one that was read; None is the model that ships.
 
@@ -98,6 +99,7 @@ class Recognizer:
         text, with a beam of 8 at least. Or several by name, of which each call may name one.
         lm, lm_weight: a language model that has a say in free text (a file of `cepstra lm train`, or one that was
         read), and how much of one. boost: a file of words and phrases to expect, or these with their weights.
+        speech_detection: decode only where somebody speaks; without it, whatever sounds is taken for words.
         Raises BundleError where the bundle can't be used, ConfigError for a setting out of range, PhrasesError for a
         phrase file with faults, GuidanceError for a language model or boost file that can't be used.
         """
@@ -126,6 +128,7 @@ class Recognizer:
                 raise ConfigError("lm and boost guide free text, phrases leave no room for it; take either")
             self._guide = guide_of(self.bundle, lm, lm_weight, boost)
         self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
+        self._detects = speech_detection
 
     @overload
     def transcribe(self, source: Source, *, phrases: str | None = None) -> Result: ...
@@ -237,51 +240,67 @@ class Recognizer:
             for i, clip in enumerate(clips)
             for start, end in _cut(clip.samples, rate)
         ]
-        decoded: list[Piece] = []
+        decoded: list[tuple[float, Piece]] = []  # with where each starts, in seconds
         try:
             for window in _windows([len(samples) for _, _, samples in cut], rate):
-                found: dict[int, Piece] = {}
-                for batch in _batches({j: len(cut[j][2]) for j in window}, rate):
-                    found |= zip(batch, self._decode([cut[j][2] for j in batch], held), strict=True)
-                decoded += [found[j] for j in window]
+                decoded += self._window(
+                    [(start, samples) for _, start, samples in cut[window.start : window.stop]], held
+                )
         except KeyboardInterrupt:
             if len(clips) > 1 or not decoded:
                 raise
             _, start, samples = cut[len(decoded) - 1]
-            whole = [(start / rate, piece) for (_, start, _), piece in zip(cut, decoded, strict=False)]
-            raise Interrupted(assemble(clips[0].name, (start + len(samples)) / rate, whole)) from None
+            raise Interrupted(assemble(clips[0].name, (start + len(samples)) / rate, decoded)) from None
         return [
             assemble(
                 clip.name,
                 len(clip.samples) / rate,
-                [(start / rate, decoded[j]) for j, (owner, start, _) in enumerate(cut) if owner == i],
+                [decoded[j] for j, (owner, _, _) in enumerate(cut) if owner == i],
             )
             for i, clip in enumerate(clips)
         ]
 
-    def _decode(self, batch: list[NDArray[np.float32]], held: Held | None) -> list[Piece]:
-        """Pieces of sound, all of them at once."""
+    def _window(
+        self, pieces: Sequence[tuple[int, NDArray[np.float32]]], held: Held | None
+    ) -> Iterator[tuple[float, Piece]]:
+        """Pieces, each with its first sample in the recording -> where each starts in seconds, and its words."""
+        rate = self.bundle.front_end.sample_rate
+        found = [speech_in(samples, rate, detect=self._detects) for _, samples in pieces]
+        spoken = {j: speech for j, speech in enumerate(found) if speech is not None}
+        answers: dict[int, Piece] = {}
+        for batch in _batches({j: speech.end - speech.start for j, speech in spoken.items()}, rate):
+            clips = [pieces[j][1][spoken[j].start : spoken[j].end] for j in batch]
+            answers |= zip(batch, self._decode(clips, [spoken[j] for j in batch], held), strict=True)
+        for j, (start, _) in enumerate(pieces):
+            yield (start + (spoken[j].start if j in spoken else 0)) / rate, answers.get(j, _silent(held))
+
+    def _decode(self, batch: list[NDArray[np.float32]], speech: Sequence[Speech], held: Held | None) -> Iterator[Piece]:
+        """What is said in stretches of sound, all of them at once."""
         spec, tokenizer = self.bundle.front_end, self.bundle.tokenizer
         seconds = [len(samples) / spec.sample_rate for samples in batch]
-        spoken = [j for j, samples in enumerate(batch) if np.abs(samples).max(initial=0.0) >= SILENCE]
-        answers = [Piece((), 1.0, None if held is None else held.nothing_said)] * len(batch)
-        if not spoken:
-            return answers
-        memory = self._backend.encode([batch[j] for j in spoken])
+        memory = self._backend.encode(batch)
         position = spec.hop * self.bundle.model.stride / spec.sample_rate  # seconds
-        heard = [seconds[j] for j in spoken]
         found: Sequence[tuple[Meaning | None, Hypothesis | None]] = (
-            [(None, hypothesis) for hypothesis in decode(self._backend, memory, heard, self.options, self._guide)]
+            [(None, hypothesis) for hypothesis in decode(self._backend, memory, seconds, self.options, self._guide)]
             if held is None
-            else held.search(self._backend, memory, heard)
+            else held.search(self._backend, memory, seconds)
         )
-        for row, (j, (meaning, hypothesis)) in enumerate(zip(spoken, found, strict=True)):
+        for row, (meaning, hypothesis) in enumerate(found):
             ctc = memory.ctc[row, : memory.lengths[row]]
             if hypothesis is None:
-                answers[j] = Piece((), 0.0, meaning)
+                nothing = meaning is not None and meaning.rejected == "no-speech"
+                yield Piece((), 1.0 if nothing else 0.0, meaning, seconds[row], silent=nothing)
+                continue
+            piece = Piece.of(hypothesis, ctc, tokenizer, position, seconds[row])
+            if self._detects and not is_said(piece, speech[row], meaning):
+                yield replace(_silent(held), seconds=seconds[row])
             else:
-                answers[j] = replace(Piece.of(hypothesis, ctc, tokenizer, position, seconds[j]), meaning=meaning)
-        return answers
+                yield replace(piece, meaning=meaning)
+
+
+def _silent(held: Held | None) -> Piece:
+    """What is said where nobody speaks."""
+    return Piece((), 1.0, None if held is None else held.nothing_said, silent=True)
 
 
 def _name(source: Source) -> str | None:

@@ -47,6 +47,8 @@ class Result:
     words: tuple[Word, ...] = ()
     segments: tuple[Segment, ...] = ()
     meaning: Meaning | None = None  # where phrases were given to compare with
+    no_speech: bool = False  # whether nobody speaks in it
+    seconds_cut: float = 0.0  # of the duration, that were not listened to, since nobody speaks there
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of `cepstra transcribe --format json`, in its order; times and confidences with three decimals."""
@@ -58,6 +60,8 @@ class Result:
             "confidence": _r(self.confidence),
             "words": [word.to_dict() for word in self.words],
             "segments": [segment.to_dict() for segment in self.segments],
+            "no_speech": self.no_speech,
+            "seconds_cut": _r(self.seconds_cut),
             **meaning,
         }
 

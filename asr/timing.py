@@ -36,6 +36,8 @@ class Piece:
     words: tuple[Word, ...]  # times from the piece's own start
     confidence: float
     meaning: Meaning | None = None  # where it was held to phrases
+    seconds: float = 0.0  # that were decoded
+    silent: bool = False  # whether nobody speaks in it
 
     @classmethod
     def of(
@@ -63,7 +65,7 @@ class Piece:
             else:
                 words[-1] = Word(words[-1].word + text, words[-1].start, end, confidence)
             start_new = False
-        return cls(_widened(words, seconds), _mean_probability(hypothesis.log_probs))
+        return cls(_widened(words, seconds), _mean_probability(hypothesis.log_probs), seconds=seconds)
 
 
 def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Piece]]) -> Result:
@@ -95,6 +97,8 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
         words=tuple(words),
         segments=tuple(Segment(s[0].start, s[-1].end, " ".join(word.word for word in s)) for s in segments),
         meaning=meaning,
+        no_speech=all(piece.silent for _, piece in pieces),
+        seconds_cut=max(0.0, seconds - sum(piece.seconds for _, piece in pieces)),
     )
 
 

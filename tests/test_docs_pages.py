@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "data_manifests" / "samples"
 PAGES = (
     "docs/transcribe.md",
+    "docs/listen.md",
     "docs/manifests.md",
     "docs/evaluation.md",
     "docs/features.md",

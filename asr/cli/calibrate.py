@@ -28,7 +28,7 @@ def calibrate(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the phrase files that are drawn.")] = 1,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
 ) -> None:
-    """Learn how sure a command is: for confidences that are true, and at most 1 % false accepts.
+    """Make the confidence of commands true.
 
     Phrase files of several sizes are drawn from the recordings' texts, and each recording is compared with some that
     hold what it says and some that don't.

@@ -13,6 +13,7 @@ from asr.cli.bundle import bundle_app
 from asr.cli.evaluate import evaluate
 from asr.cli.export import export
 from asr.cli.features import features
+from asr.cli.listen import listen
 from asr.cli.lm import lm_app
 from asr.cli.manifest import manifest_app
 from asr.cli.messages import explain, one_line_warnings
@@ -50,6 +51,7 @@ def _settings(
 
 
 app.command()(transcribe)
+app.command()(listen)
 app.command()(evaluate)
 app.command()(features)
 app.command()(train)

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def export(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="best.ckpt of a training run, or last.ckpt of one that goes on.")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(metavar="CHECKPOINT", help="best.ckpt of a training run, or last.ckpt of one that goes on."),
+    ],
     *,
     output: Annotated[
         Path,

@@ -76,6 +76,9 @@ def transcribe(
             metavar="ENCODING:RATE:CHANNELS", help="What files without a header hold, such as PCM_16:16000:1."
         ),
     ] = None,
+    speech_detection: Annotated[
+        bool, typer.Option("--speech-detection/--no-speech-detection", help="Decode only where somebody speaks.")
+    ] = True,
 ) -> None:
     """What is said in sound files. Of a single file just the text is printed, of several "FILE: text".
 
@@ -92,8 +95,8 @@ def transcribe(
         raise typer.BadParameter(
             "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
         )
-    raw_format = None if raw is None else _raw_format(raw)
-    recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), raw_format)
+    form = None if raw is None else raw_format(raw)
+    recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), form)
     alone = len(recordings) == 1 and manifest is None
     if output_dir is None:
         _check_printable(format_, alone)
@@ -120,9 +123,10 @@ def transcribe(
             beam=beam,
             channel=channel,
             max_seconds=max_seconds,
-            raw=raw_format,
+            raw=form,
             phrases=said,
             **guides,
+            speech_detection=speech_detection,
         )
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)
@@ -190,7 +194,8 @@ def _check_printable(format_: Format, alone: bool) -> None:
         raise typer.BadParameter(problem, param_hint="--format")
 
 
-def _raw_format(text: str) -> RawFormat:
+def raw_format(text: str) -> RawFormat:
+    """The value of --raw."""
     from asr.errors import AudioError
     from audio.reading import RawFormat
 

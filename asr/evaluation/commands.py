@@ -151,7 +151,7 @@ class CommandEvaluation:
     def threshold_for(self, rate: float) -> float | None:
         """The lowest confidence that can be asked for with at most this rate of false accepts; None without others.
 
-        0 where even taking everything has no more.
+        0 where even taking everything has no more; just above 1 where others are as sure as can be.
         """
         others = sorted((t.confidence if t.likeliest is not None else -1.0) for t in self.trials if t.meant is None)
         if not others:
@@ -165,7 +165,7 @@ class CommandEvaluation:
         seen = sorted({trial.confidence for trial in self.trials})
         following = bisect_left(seen, first) + 1
         # Between what must be refused and what comes next
-        return (first + seen[following]) / 2 if following < len(seen) else min(1.0, first + 1e-6)
+        return (first + seen[following]) / 2 if following < len(seen) else math.nextafter(first, math.inf)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it: figures first, then each trial."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Run = Callable[..., tuple[int, str, str]]
 
 RATE = 16000
-COMMAND = [sys.executable, "-c", "from asr.cli import main; main()", "transcribe"]
+COMMAND = [sys.executable, "-c", "from asr.cli import main; main()", "transcribe", "--no-speech-detection"]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,9 @@ def run(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
     def call(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
         settings = [] if "--model" in arguments else ["--model", str(model)]
-        monkeypatch.setattr(sys, "argv", ["cepstra", "transcribe", *map(str, arguments), *settings])
+        monkeypatch.setattr(
+            sys, "argv", ["cepstra", "transcribe", "--no-speech-detection", *map(str, arguments), *settings]
+        )
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as end:
@@ -77,7 +79,7 @@ def run(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 @pytest.fixture(scope="module")
 def results(model: Path, clips: list[Path]) -> list[Result]:
-    return Recognizer(model).transcribe([str(clip) for clip in clips])
+    return Recognizer(model, speech_detection=False).transcribe([str(clip) for clip in clips])
 
 
 def test_the_formats_are_those_of_the_writers() -> None:
@@ -104,7 +106,16 @@ def test_json_is_an_object_per_line_and_file(run: Run, clips: list[Path], result
     assert (code, err) == (0, "")
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["audio_filepath"] for line in lines] == [str(clip) for clip in clips]
-    assert list(lines[0]) == ["audio_filepath", "duration", "text", "confidence", "words", "segments"]
+    assert list(lines[0]) == [
+        "audio_filepath",
+        "duration",
+        "text",
+        "confidence",
+        "words",
+        "segments",
+        "no_speech",
+        "seconds_cut",
+    ]
     for line, result in zip(lines, results, strict=True):
         assert line["text"] == result.text
         assert line["duration"] == round(result.duration, 3)
@@ -314,7 +325,7 @@ def test_rows_come_back_as_they_stood(
     code, out, err = run("--manifest", "sets/rows.jsonl", "-f", "json")
     assert (code, err) == (0, "")
     lines = [json.loads(line) for line in out.splitlines()]
-    heard = {"duration", "text", "confidence", "words", "segments"}
+    heard = {"duration", "text", "confidence", "words", "segments", "no_speech", "seconds_cut"}
     assert [{key: value for key, value in line.items() if key not in heard} for line in lines] == [
         {"audio_filepath": "clips/a.wav", "reference": "one", "speaker": "ann", "source": "hall", "split": "dev"},
         {"audio_filepath": "../sets/clips/a.wav", "offset": 0.5, "room": {"nr": 3}},
@@ -389,7 +400,7 @@ def test_settings_reach_the_recogniser(run: Run, model: Path, clips: list[Path],
     assert "above the limit of 0.5 s" in err
     code, out, _ = run(clips[5], "--beam", 3, "-f", "json")
     assert code == 0
-    beam = Recognizer(model, beam=3).transcribe(str(clips[5]))
+    beam = Recognizer(model, beam=3, speech_detection=False).transcribe(str(clips[5]))
     assert json.loads(out) == beam.to_dict()
 
 

@@ -108,8 +108,8 @@ def judged(bundle: Bundle, threshold: float) -> Bundle:
 
 def test_what_is_written_is_one_of_the_phrases(toy: tuple[Trained, Bundle]) -> None:
     phrases = PhraseSet.parse(LIGHTS)
-    recognizer = Recognizer(judged(toy[1], 0.0), phrases=phrases)
-    free = Recognizer(toy[1])
+    recognizer = Recognizer(judged(toy[1], 0.0), phrases=phrases, speech_detection=False)
+    free = Recognizer(toy[1], speech_detection=False)
     clips = [noise(1.0 + 0.1 * seed, seed) for seed in range(6)]
     for clip, result in zip(clips, recognizer.transcribe(clips), strict=True):
         assert result.meaning is not None
@@ -126,7 +126,7 @@ def test_what_is_written_is_one_of_the_phrases(toy: tuple[Trained, Bundle]) -> N
 
 
 def test_below_the_threshold_nothing_is_written(toy: tuple[Trained, Bundle]) -> None:
-    recognizer = Recognizer(judged(toy[1], 1.0), phrases=PhraseSet.parse(LIGHTS))
+    recognizer = Recognizer(judged(toy[1], 1.0), phrases=PhraseSet.parse(LIGHTS), speech_detection=False)
     result = recognizer.transcribe(noise(1.0))
     assert result.meaning is not None
     assert (result.text, result.words, result.meaning.command, result.meaning.rejected) == (
@@ -141,7 +141,7 @@ def test_below_the_threshold_nothing_is_written(toy: tuple[Trained, Bundle]) -> 
 
 def test_several_sets_are_switched_by_name(toy: tuple[Trained, Bundle]) -> None:
     sets = {"lamp": PhraseSet.parse("turn on the lights"), "music": PhraseSet.parse("play the music")}
-    recognizer = Recognizer(judged(toy[1], 0.0), phrases=sets)
+    recognizer = Recognizer(judged(toy[1], 0.0), phrases=sets, speech_detection=False)
     clip = noise(1.0)
     assert recognizer.transcribe(clip, phrases="lamp").text == "turn on the lights"
     assert recognizer.transcribe([clip], phrases="music")[0].text == "play the music"
@@ -171,7 +171,14 @@ def test_the_command_line_prints_the_command(toy: tuple[Trained, Bundle], tmp_pa
     write_bundle(tmp_path / "toy.cepstra", judged(toy[1], 0.0))
     (tmp_path / "lights.yaml").write_text(LIGHTS)
     sound = next(SAMPLES.glob("*.wav"))
-    arguments = ["transcribe", str(sound), "--model", str(tmp_path / "toy.cepstra"), "--phrases"]
+    arguments = [
+        "transcribe",
+        str(sound),
+        "--no-speech-detection",
+        "--model",
+        str(tmp_path / "toy.cepstra"),
+        "--phrases",
+    ]
     given_phrases = [*arguments, str(tmp_path / "lights.yaml")]
     text = CliRunner().invoke(app, given_phrases, catch_exceptions=False).stdout.strip()
     assert PhraseSet.parse(LIGHTS).command(text) is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
@@ -77,6 +77,7 @@ def test_a_threshold_of_ones_own() -> None:
     st.lists(st.tuples(st.booleans(), st.booleans(), st.floats(0, 1)), max_size=30),
     st.floats(0, 1),
 )
+@example(drawn=[(False, True, 1.0)], rate=0.0)
 def test_a_threshold_keeps_its_word_and_a_lower_one_does_not(
     drawn: list[tuple[bool, bool, float]], rate: float
 ) -> None:

@@ -53,7 +53,7 @@ def bundle(toy: tuple[Trained, Bundle]) -> Bundle:
 
 @pytest.fixture(scope="module")
 def recognizer(bundle: Bundle) -> Recognizer:
-    return Recognizer(bundle)
+    return Recognizer(bundle, speech_detection=False)
 
 
 def noise(seconds: float, seed: int = 0) -> Samples:
@@ -121,7 +121,7 @@ def test_a_list_is_answered_as_each_alone(recognizer: Recognizer) -> None:
 
 
 def test_a_list_is_answered_as_each_alone_with_a_beam(bundle: Bundle) -> None:
-    recognizer = Recognizer(bundle, beam=3)
+    recognizer = Recognizer(bundle, speech_detection=False, beam=3)
     clips = [noise(0.4 + 0.3 * i, i) for i in range(3)]
     for clip, result in zip(clips, recognizer.transcribe(clips), strict=True):
         assert_alike(result, recognizer.transcribe(clip))
@@ -200,9 +200,9 @@ def test_channel_raw_and_longest(bundle: Bundle, tmp_path: Path) -> None:
     left, right = noise(1, 1), noise(1, 2)
     soundfile.write(tmp_path / "two.wav", np.stack([left, right], axis=1), RATE)
     (tmp_path / "one.raw").write_bytes((right * 32768).astype("<i2").tobytes())
-    expected = Recognizer(bundle).transcribe(right)
-    assert_alike(Recognizer(bundle, channel=1).transcribe(tmp_path / "two.wav"), expected)
-    raw = Recognizer(bundle, raw=RawFormat("PCM_16", RATE))
+    expected = Recognizer(bundle, speech_detection=False).transcribe(right)
+    assert_alike(Recognizer(bundle, speech_detection=False, channel=1).transcribe(tmp_path / "two.wav"), expected)
+    raw = Recognizer(bundle, speech_detection=False, raw=RawFormat("PCM_16", RATE))
     assert_alike(raw.transcribe(tmp_path / "one.raw"), expected)
     assert_alike(raw.transcribe(Utterance(tmp_path / "one.raw", 1.0, "")), expected)
     with pytest.raises(AudioError, match="no channel 2"):
@@ -249,7 +249,7 @@ def test_a_bad_file_costs_no_other_its_answer(recognizer: Recognizer, tmp_path: 
 def test_what_cannot_be_decoded_costs_no_other_its_answer(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recognizer = Recognizer(bundle)
+    recognizer = Recognizer(bundle, speech_detection=False)
     encode = recognizer._backend.encode
 
     def short_of_memory(clips: Sequence[Samples]) -> Memory:
@@ -325,7 +325,7 @@ class _NeverRead(io.BytesIO):
 
 
 def test_ctrl_c_in_a_long_recording_keeps_what_was_heard(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    recognizer, window = Recognizer(bundle), 30.0
+    recognizer, window = Recognizer(bundle, speech_detection=False), 30.0
     monkeypatch.setattr("asr.recognizer.WINDOW_SECONDS", window)
     samples = noise(3 * window)
     whole = recognizer.transcribe(samples)
@@ -381,7 +381,7 @@ class Listener:
 
 
 def test_long_sound_is_cut_at_pauses_and_times_stay_right(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    recognizer = Recognizer(bundle)
+    recognizer = Recognizer(bundle, speech_detection=False)
     words = ["north", "south", "east", "west", "up", "down"]
     tokenizer = Tokenizer.train(words * 20, vocab_size=80)  # large enough for a piece per word
     tokens = [tokenizer.encode(word) for word in words]

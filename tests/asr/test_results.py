@@ -20,18 +20,21 @@ def test_json_has_exactly_the_promised_fields_in_order() -> None:
         '{"audio_filepath": "kitchen.wav", "duration": 1.235, "text": "light on", "confidence": 0.988, '
         '"words": [{"word": "light", "start": 0.1, "end": 0.432, "confidence": 0.9}, '
         '{"word": "on", "start": 0.5, "end": 0.61, "confidence": 1.0}], '
-        '"segments": [{"start": 0.1, "end": 0.61, "text": "light on"}]}'
+        '"segments": [{"start": 0.1, "end": 0.61, "text": "light on"}], '
+        '"no_speech": false, "seconds_cut": 0.0}'
     )
 
 
 def test_nothing_said() -> None:
-    assert Result(None, 2.0, "", 1.0).to_dict() == {
+    assert Result(None, 2.0, "", 1.0, no_speech=True, seconds_cut=2.0).to_dict() == {
         "audio_filepath": None,
         "duration": 2.0,
         "text": "",
         "confidence": 1.0,
         "words": [],
         "segments": [],
+        "no_speech": True,
+        "seconds_cut": 2.0,
     }
 
 

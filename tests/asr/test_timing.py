@@ -166,7 +166,7 @@ def test_pieces_count_by_their_words() -> None:
 
 
 def test_no_sound_at_all_is_an_empty_result() -> None:
-    assert assemble("a.wav", 0.0, []) == Result("a.wav", 0.0, "", 0.0)
+    assert assemble("a.wav", 0.0, []) == Result("a.wav", 0.0, "", 0.0, no_speech=True)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)

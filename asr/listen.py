@@ -1,0 +1,263 @@
+"""Live: utterances out of a stream of sound, each answered when it has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from asr.errors import AudioError, CepstraError, ConfigError
+from audio.errors import AudioWarning
+from audio.identify import is_wave
+from audio.pcm import RawFormat, decode
+from audio.riff import wave_extent
+from audio.sources import Window
+from audio.vad import RATE, Endpointer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from asr.recognizer import Recognizer
+    from asr.results import Result
+
+Array = NDArray[np.float32]
+
+MAX_SECONDS = 30.0  # of an utterance: longer talk is answered in parts
+BLOCK_SECONDS = 0.1  # of a microphone's sound at a time
+MOST_RUNNING = 8  # commands of --on-command at once
+LARGEST_HEADER = 1 << 20  # bytes
+ENDLESS = 0x7FFFF000  # a size of a stream's samples from which on it is unknown: recorders write 2 or 4 GiB
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One utterance of a stream."""
+
+    result: Result  # its times count from the start of the utterance
+    start: float  # seconds of the stream
+    end: float
+    decoding: float  # seconds that the answer took
+    latency: float  # seconds from the end of speech to the answer: what the pause lasted, and decoding
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a line of JSON: times of words and segments count from the start of the stream."""
+        fields = self.result.to_dict()
+        del fields["audio_filepath"], fields["no_speech"], fields["seconds_cut"]
+        for each in (*fields["words"], *fields["segments"]):
+            each["start"], each["end"] = round(each["start"] + self.start, 3), round(each["end"] + self.start, 3)
+        times = {"start": self.start, "end": self.end, "latency": self.latency, "decoding": self.decoding}
+        return {name: round(value, 3) for name, value in times.items()} | fields
+
+
+class Listener:
+    """Takes a stream apart into utterances and has each recognised; holds no more than one utterance."""
+
+    def __init__(self, recognizer: Recognizer, *, pause_seconds: float = 0.5) -> None:
+        """Raises AudioError for a pause that can't be, ConfigError for a model of another sample rate than 16 kHz."""
+        rate = recognizer.bundle.front_end.sample_rate
+        if rate != RATE:
+            raise ConfigError(f"the model wants {rate} Hz, but a stream is listened to at {RATE} Hz; use another model")
+        self._recognizer = recognizer
+        self._endpointer = Endpointer(pause_seconds=pause_seconds, max_seconds=MAX_SECONDS)
+        self._kept = np.zeros(0, np.float32)
+        self._first = 0  # of what is kept, in samples of the stream
+        self._fed = 0
+        self._start = 0
+
+    @property
+    def level(self) -> float:
+        """Mean power about which the stream is at present."""
+        return self._endpointer.level
+
+    def feed(self, samples: Array) -> Iterator[Heard]:
+        """What was said until these samples, (N,) at 16 kHz; utterances in which nothing was said are left out."""
+        step = round(BLOCK_SECONDS * RATE)  # a large block would be kept whole, and be answered late
+        for at in range(0, len(samples), step):
+            block = samples[at : at + step]
+            self._kept = np.concatenate([self._kept, block])
+            self._fed += len(block)
+            yield from self._answers(self._endpointer.feed(block))
+            forget = min(self._endpointer.needed, self._fed) - self._first
+            if forget > 0:
+                self._kept, self._first = self._kept[forget:].copy(), self._first + forget
+
+    def finish(self) -> Iterator[Heard]:
+        """The stream is over."""
+        yield from self._answers(self._endpointer.finish())
+
+    def _answers(self, events: Iterable[Any]) -> Iterator[Heard]:
+        for event in events:
+            if event.kind == "started":
+                self._start = event.position
+                continue
+            samples = self._kept[self._start - self._first : event.position - self._first]
+            began = time.monotonic()
+            result = self._recognizer.transcribe(samples)
+            decoding = time.monotonic() - began
+            if result.no_speech or not (result.text or result.meaning):
+                continue
+            waited = max(0, self._fed - event.speech) / RATE
+            yield Heard(result, self._start / RATE, event.position / RATE, decoding, waited + decoding)
+
+
+def blocks_of(stream: BinaryIO, raw: RawFormat | None, name: str) -> Iterator[Array]:
+    """Mono sound at 16 kHz, as it comes: of a WAV file, or of samples without a header.
+
+    raw: what those are; without it, a header of WAV must come first. Raises AudioError for whatever is neither.
+    """
+    form, rest, left = (raw, b"", None) if raw is not None else _header(stream, name)
+    resampler = None if form.sample_rate == RATE else soxr.ResampleStream(form.sample_rate, RATE, 1, dtype="float32")
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)  # what is there, rather than a full block
+    size = max(1, round(BLOCK_SECONDS * form.sample_rate)) * form.block
+    data, rest = rest, b""
+    while data or (data := read(size)):
+        if left is not None:
+            data, left = data[:left], max(0, left - len(data))
+        data = rest + data
+        whole = len(data) // form.block * form.block
+        rest = data[whole:]
+        samples = decode(data[:whole], form).reshape(-1, form.channels).mean(axis=1, dtype=np.float32)
+        if not np.isfinite(samples).all():
+            raise AudioError(f"{name}: some samples are not finite; check the format that --raw states")
+        yield samples if resampler is None else resampler.resample_chunk(samples)
+        data = b""
+        if left == 0:
+            break
+    if resampler is not None:
+        yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+
+
+def _header(stream: BinaryIO, name: str) -> tuple[RawFormat, bytes, int | None]:
+    """Of a WAV stream: what its samples are, the first bytes of them, and how many there will be, if that is told."""
+    head = _take(stream, 12)
+    if not is_wave(head):
+        raise AudioError(f"{name}: not a WAV stream; state the format of samples without a header with --raw")
+    while (chunk := _take(stream, 8))[:4] != b"data":
+        size = int.from_bytes(chunk[4:], "big" if head[:4] == b"RIFX" else "little")
+        if len(chunk) < 8 or len(head) + size > LARGEST_HEADER:
+            raise AudioError(f"{name}: a damaged WAV header; send it again, or state --raw")
+        head += chunk + _take(stream, size + size % 2)
+    first = _take(stream, 64)
+    whole = head + chunk + first
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AudioWarning)
+        extent = wave_extent(Window(BytesIO(whole), 0, len(whole), name))
+    if extent is None:
+        raise AudioError(f"{name}: compressed WAV; send PCM, such as PCM_16")
+    claimed = int.from_bytes(chunk[4:], "big" if head[:4] == b"RIFX" else "little")
+    return extent.format, first, None if claimed == 0 or claimed >= ENDLESS else claimed
+
+
+def _take(stream: BinaryIO, count: int) -> bytes:
+    """So many bytes, or fewer where the stream ends."""
+    data = b""
+    while len(data) < count and (more := stream.read(count - len(data))):
+        data += more
+    return data
+
+
+def microphone(device: str | None) -> Iterator[Array]:
+    """Sound of an input device (its number or a part of its name; None is the default), mono at 16 kHz, without end.
+
+    Raises CepstraError where there is no such device, no PortAudio, or the device goes away.
+    """
+    try:
+        import sounddevice  # noqa: PLC0415  an extra
+    except ImportError:
+        raise CepstraError("a microphone needs sounddevice; run: pip install 'cepstra[listen]'") from None
+    except OSError:  # sounddevice is there, the library below it isn't
+        raise CepstraError("PortAudio is missing; install it (Debian: apt install libportaudio2)") from None
+    chosen = int(device) if device is not None and device.isdecimal() else device
+    try:
+        rate = float(sounddevice.query_devices(chosen, "input")["default_samplerate"])  # few take all
+        resampler = soxr.ResampleStream(rate, RATE, 1, dtype="float32")
+        count = round(BLOCK_SECONDS * rate)
+        with sounddevice.InputStream(rate, count, chosen, 1, "float32") as stream:
+            while True:
+                samples, _overflowed = stream.read(count)
+                yield resampler.resample_chunk(samples[:, 0])
+    except (sounddevice.PortAudioError, ValueError) as error:
+        remedy = "name another with --device; `python -m sounddevice` lists them"
+        reason = " ".join(str(error).split())
+        raise CepstraError(f"--device {device or 'default'}: {reason}; plug it in, or {remedy}") from None
+
+
+class Reaction:
+    """Runs a program for each command, without a shell and without waiting for it."""
+
+    def __init__(self, command: str, complain: Callable[[str], None]) -> None:
+        """command: split as a shell would, but run without one. Raises ConfigError where it can't be split."""
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise ConfigError(f"--on-command: {error}; close every quotation") from None
+        if not self._words:
+            raise ConfigError("--on-command: is empty; give a program and its arguments")
+        self._complain = complain
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self, heard: Heard) -> None:
+        """Start it, with what was heard in its environment; faults are said, and end nothing."""
+        self.check()
+        if len(self._running) >= MOST_RUNNING:
+            self._complain(f"--on-command: {MOST_RUNNING} are still running; not run for {heard.result.text!r}")
+            return
+        try:
+            self._running.append(
+                subprocess.Popen(
+                    self._words,
+                    env={**_inherited(), **environment(heard)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=sys.__stderr__,  # standard output is for what was heard
+                )
+            )
+        except (OSError, ValueError) as error:
+            self._complain(f"--on-command: {self._words[0]}: {getattr(error, 'strerror', None) or error}")
+
+    def check(self) -> None:
+        """Say which have failed since."""
+        for process in [each for each in self._running if each.poll() is not None]:
+            self._running.remove(process)
+            if process.returncode:
+                self._complain(f"--on-command: {self._words[0]}: ended with exit code {process.returncode}")
+
+    def finish(self) -> None:
+        """Wait a moment for those that run."""
+        for process in self._running:
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._complain(f"--on-command: {self._words[0]}: is still running")
+        self.check()
+
+
+def environment(heard: Heard) -> dict[str, str]:
+    """What a program is told: CEPSTRA_TEXT, _CONFIDENCE, _JSON, and of a command _INTENT and _SLOT_NAME."""
+    result = heard.result
+    variables = {
+        "CEPSTRA_TEXT": result.text,
+        "CEPSTRA_CONFIDENCE": f"{result.confidence:.3f}",
+        "CEPSTRA_JSON": json.dumps(heard.to_dict(), ensure_ascii=False),
+    }
+    command = None if result.meaning is None else result.meaning.command
+    if command is not None:
+        variables["CEPSTRA_INTENT"] = command.intent
+        for name, value in command.slots.items():
+            variables[f"CEPSTRA_SLOT_{''.join(c if c.isalnum() else '_' for c in name).upper()}"] = str(value)
+    return {name: value.replace("\0", " ") for name, value in variables.items()}
+
+
+def _inherited() -> dict[str, str]:
+    """Without what an outer command was told."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CEPSTRA_")}
