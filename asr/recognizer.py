@@ -292,7 +292,8 @@ class Recognizer:
                 yield Piece((), 1.0 if nothing else 0.0, meaning, seconds[row], silent=nothing)
                 continue
             piece = Piece.of(hypothesis, ctc, tokenizer, position, seconds[row])
-            if self._detects and not is_said(piece, speech[row], meaning):
+            # Whether a command was meant has been judged already, by more evidence
+            if self._detects and held is None and not is_said(piece, speech[row], ctc):
                 yield replace(_silent(held), seconds=seconds[row])
             else:
                 yield replace(piece, meaning=meaning)

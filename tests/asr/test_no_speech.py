@@ -127,14 +127,20 @@ def test_times_are_those_of_the_recording(recognizer: Recognizer) -> None:
 
 
 def test_an_unsure_text_needs_sure_speech() -> None:
-    def said(certainty: float, confidence: float) -> bool:
-        return is_said(Piece((Word("go", 0, 1, 1.0),), confidence), Speech(0, 1, certainty), None)
+    def said(certainty: float, confidence: float, heard: float = 10.0) -> bool:
+        # Blank, and one token that is likelier by `heard` nats at one of two positions
+        ctc = np.array([[0.0, -9.0], [-heard, 0.0]], np.float32)
+        return is_said(Piece((Word("go", 0, 1, 1.0),), confidence), Speech(0, 1, certainty), ctc)
 
     assert said(0.999, 0.5)
-    assert said(0.6, 0.97)
+    assert said(0.6, 0.99)
+    assert said(0.9, 0.5, heard=40)
+    assert not said(0.9, 0.5)
     assert not said(0.6, 0.7)
     assert not said(0.9, 0.3)
-    assert not is_said(Piece((), 1.0), Speech(0, 1, 1.0), None)
+    assert not said(0.9999, 0.9999, heard=-1.0)  # CTC would write nothing
+    loud = np.array([[-9.0, 0.0]], np.float32)
+    assert not is_said(Piece((), 1.0), Speech(0, 1, 1.0), loud)
 
 
 @pytest.mark.real
