@@ -1,7 +1,7 @@
 """What a model's evidence for a command is worth: learnt from recordings that it wasn't trained on.
 
 Their texts make phrase files of many sizes. Each recording is compared with some that hold what it says, and with some
-that don't, where whatever is found is wrong.
+that don't, where whatever is found is wrong. So it is where something else is said before or after a command.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from asr.errors import ConfigError
 from asr.evaluation.commands import CommandEvaluation, Trial
 from asr.judge import EVIDENCE, Judge
 from asr.phrases import Command, PhraseSet
-from asr.recognizer import Recognizer
+from asr.recognizer import PIECE_SECONDS, Recognizer
 from asr.text import normalise
+from audio.reading import read_audio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,10 +31,12 @@ Doubles = NDArray[np.float64]
 
 SIZES = (5, 12, 30, 100, 400)  # sentences in a phrase file
 WITH, WITHOUT = 2, 2  # files that each recording is compared with: that hold its text, and that don't
+AROUND = 2  # of every so many comparisons with a file that holds the text, one more with other speech before or after
+PAUSES = (0.0, 0.6)  # seconds between the two
 FALSE_ACCEPTS = 0.01  # the threshold is chosen for at most this rate of them
 FOLDS = 5
 BATCH = 64  # recordings given to the recogniser at once, so that progress shows
-LEAST_ROWS = 20  # recordings that say one of the sentences, and that don't
+LEAST_ROWS = 20  # recordings that say one of the sentences of some file, and that don't
 _FREE = (EVIDENCE.index("length"),)  # more of any other evidence is never against a command
 
 
@@ -67,12 +70,13 @@ def calibrate(
     Raises ConfigError where the recordings are too few, CepstraError where one can't be read.
     """
     observations = observe(bundle, rows, seed=seed, threads=threads, progress=progress)
-    for count, what in (
-        (sum(each.trial.meant is not None for each in observations), "one of some sentences"),
-        (sum(each.trial.meant is None for each in observations), "none of some sentences"),
-    ):
+    for commands, what in ((True, "say one of several sentences"), (False, "say something else")):
+        count = len({each.row for each in observations if (each.trial.meant is not None) == commands})
         if count < LEAST_ROWS:
-            raise ConfigError(f"only {count} recordings that say {what}; give a manifest with more different texts")
+            raise ConfigError(
+                f"only {count} recordings that {what} could be compared; {LEAST_ROWS} are needed: "
+                "give a manifest with more recordings, of more different texts"
+            )
     folds = np.array([each.row % FOLDS for each in observations])
     judged: list[Trial] = []
     for fold in range(FOLDS):
@@ -108,31 +112,62 @@ def observe(
         phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()},
         speech_detection=False,  # what it takes for noise goes by confidences that are yet to be found
     )
-    chosen: dict[str, list[int]] = {name: [] for name in files}
+    jobs: dict[str, list[_Comparison]] = {name: [] for name in files}
     for index, text in enumerate(texts):
         holding = [name for name, file in files.items() if text in file]
         others = [name for name, file in files.items() if text not in file]
         for names, most in ((holding, WITH), (others, WITHOUT)):
             for name in draw.sample(names, min(most, len(names))):
-                chosen[name].append(index)
-    total, done = sum(map(len, chosen.values())), 0
+                jobs[name].append(_Comparison(index, text))
+        if holding and index % AROUND == 0:
+            other = draw.randrange(len(rows))
+            before, pause = draw.random() < 0.5, draw.uniform(*PAUSES)
+            said = f"{texts[other]} {text}" if before else f"{text} {texts[other]}"
+            jobs[draw.choice(holding)].append(_Comparison(index, said.strip(), other, pause, before=before))
+    total, done = sum(map(len, jobs.values())), 0
     observations: list[Observation] = []
-    for name, indices in chosen.items():
-        for start in range(0, len(indices), BATCH):
-            part = indices[start : start + BATCH]
-            for index, result in zip(part, recognizer.transcribe([rows[i] for i in part], phrases=name), strict=True):
-                meaning, text = result.meaning, texts[index]
+    for name, comparisons in jobs.items():
+        for start in range(0, len(comparisons), BATCH):
+            part = comparisons[start : start + BATCH]
+            heard = recognizer.transcribe([_sound(each, rows, bundle) for each in part], phrases=name)
+            for each, result in zip(part, heard, strict=True):
+                meaning = result.meaning
                 if meaning is not None and meaning.alternatives:
-                    meant = _command(text) if text in files[name] else None
-                    found = meaning.alternatives[0]
+                    meant = _command(each.text) if each.text in files[name] else None
+                    found, row = meaning.alternatives[0], rows[each.row]
                     trial = Trial(
-                        str(rows[index].audio_filepath), rows[index].source or "", text, meant,
-                        _command(found.command.sentence), found.confidence, accepted=False,
+                        str(row.audio_filepath), row.source or "", each.text, meant, _command(found.command.sentence),
+                        found.confidence, accepted=False,
                     )  # fmt: skip
-                    observations.append(Observation(trial, found.evidence, index))
+                    observations.append(Observation(trial, found.evidence, each.row))
             done += len(part)
             progress(done, total)
     return observations
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A recording, by itself or with another one before or after it."""
+
+    row: int
+    text: str  # all that is said
+    other: int | None = None
+    pause: float = 0.0  # seconds between the two
+    before: bool = False
+
+
+def _sound(comparison: _Comparison, rows: Sequence[Utterance], bundle: Bundle) -> Utterance | NDArray[np.float32]:
+    if comparison.other is None:
+        return rows[comparison.row]
+    rate = bundle.front_end.sample_rate
+    own, other = (
+        read_audio(row.audio_filepath, sample_rate=rate, offset=row.offset, duration=row.duration)
+        for row in (rows[comparison.row], rows[comparison.other])
+    )
+    room = max(0, round(PIECE_SECONDS * rate) - len(own) - round(comparison.pause * rate))  # longer sound would be cut
+    quiet = np.zeros(round(comparison.pause * rate), np.float32)
+    parts = (other[-room:] if room else other[:0], quiet, own) if comparison.before else (own, quiet, other[:room])
+    return np.concatenate(parts)
 
 
 def _phrase_files(said: Sequence[tuple[str | None, str]], draw: random.Random) -> dict[str, list[str]]:

@@ -75,12 +75,15 @@ def understand(
     # The search's own order, since that is what the sound says of one against the other
     ranked = list(found.values())
     scores = [hypothesis.score for _, hypothesis in ranked]
-    alternatives = []
+    alternatives: list[Alternative] = []
+    most, left = 1.0, 1.0  # only one command was meant: together they are no surer than that
     for place, (command, hypothesis) in enumerate(ranked):
         others = scores[:place] + scores[place + 1 :]
         lead = hypothesis.score - max(others) if others else LEAD
         weighed = evidence(hypothesis, lead, witness)
-        alternatives.append(Alternative(command, judge.confidence(weighed), weighed))
+        most = min(judge.confidence(weighed), most, left)
+        left -= most
+        alternatives.append(Alternative(command, most, weighed))
     best, (_, hypothesis) = alternatives[0], ranked[0]
     if best.confidence < judge.threshold:
         return Meaning(None, best.confidence, tuple(alternatives), "unknown-command"), None

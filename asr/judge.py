@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asr.bundle import Bundle
     from asr.search import Hypothesis
 
-EVIDENCE = ("ctc", "ctc_worst", "ctc_text", "decoder", "decoder_worst", "lead", "length")
+EVIDENCE = ("ctc", "ctc_worst", "ctc_text", "outside", "decoder", "decoder_worst", "lead", "length")
 LEAST = -20.0  # nats: how bad any evidence may be; worse says nothing more
 LEAD = 3.0  # how far ahead of the next command the best one can be: more says nothing more
 
@@ -66,7 +66,7 @@ class Judge:
 
 
 # What the first model that shipped came to on validation rows, roughly: for bundles that were never calibrated
-UNCALIBRATED = Judge(1.5, (0.9, 0.03, 1.0, 1.7, 0.15, 1.2, 1.9), 0.7)
+UNCALIBRATED = Judge(1.5, (0.9, 0.03, 1.0, 0.3, 1.7, 0.15, 1.2, 1.9), 0.7)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def evidence(hypothesis: Hypothesis, lead: float, witness: Witness) -> tuple[flo
     """How far what was found is from what was heard, in nats, each at least LEAST and 0 at best; see EVIDENCE.
 
     ctc: how much less likely its best alignment is than CTC's best path, per token; ctc_worst: in all, in its worst
-    half second; ctc_text: how much less likely the text is than that of the best path, per token.
+    half second; ctc_text: how much less likely the text is than that of the best path, per token; outside: how much
+    likelier than silence what CTC would write before the first and after the last token is, in all.
     decoder: the mean of how far each token is below the decoder's own wish; decoder_worst: of the worst token.
     lead, -LEAD … LEAD: by how much its score is above that of the best other command. length: the logarithm of the
     number of its tokens, above 0.
@@ -97,22 +98,23 @@ def evidence(hypothesis: Hypothesis, lead: float, witness: Witness) -> tuple[flo
     deviations = hypothesis.deviations or (0.0,)
     decoder, decoder_worst = sum(deviations) / len(deviations), min(deviations)
     text = LEAST if hypothesis.ctc is None else (hypothesis.ctc - witness.text) / count
-    whole, worst = _aligned(hypothesis.tokens, witness.ctc)
-    below = (min(0.0, max(LEAST, value)) for value in (whole, worst, text, decoder, decoder_worst))
+    whole, worst, outside = _aligned(hypothesis.tokens, witness.ctc)
+    below = (min(0.0, max(LEAST, value)) for value in (whole, worst, text, outside, decoder, decoder_worst))
     return (*below, max(-LEAD, min(LEAD, lead)), math.log(count))
 
 
-def _aligned(tokens: tuple[int, ...], ctc: NDArray[np.float32]) -> tuple[float, float]:
-    """What the best alignment loses against the best path: per token, and in all in its worst half second."""
+def _aligned(tokens: tuple[int, ...], ctc: NDArray[np.float32]) -> tuple[float, float, float]:
+    """What the best alignment loses against the best path: per token; in its worst half second; outside the tokens."""
     aligned = align(ctc, tokens)
     if aligned is None:
-        return LEAST, LEAST
+        return LEAST, LEAST, LEAST
     spans, total = aligned
     best = ctc.max(axis=1).astype(np.float64)
     lost = np.maximum(0.0, best - _along(ctc, tokens, spans))  # of each position
     width = min(len(lost), 16)
     worst = np.convolve(lost, np.ones(width), "valid").max()
-    return (total - best.sum()) / max(1, len(tokens)), -float(worst)
+    outside = lost[: spans[0][0]].sum() + lost[spans[-1][1] + 1 :].sum()
+    return (total - best.sum()) / max(1, len(tokens)), -float(worst), -float(outside)
 
 
 def _along(ctc: NDArray[np.float32], tokens: tuple[int, ...], spans: Sequence[tuple[int, int]]) -> NDArray[np.float64]:

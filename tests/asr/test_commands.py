@@ -47,28 +47,29 @@ def test_evidence_by_hand() -> None:
     ways = (0.8 * 0.8 * 0.6, 0.8 * 0.1 * 0.2, 0.1 * 0.1 * 0.6, 0.8 * 0.1 * 0.6, 0.8 * 0.1 * 0.6)
     assert witness.text == pytest.approx(math.log(sum(ways)))
     heard = Hypothesis((1, 2), (-0.1, -0.2, -0.3), -0.2, (0.0, -0.5, -0.1), witness.text - 3)
-    assert evidence(heard, 0.4, witness) == pytest.approx((0.0, 0.0, -1.5, -0.2, -0.5, 0.4, math.log(2)), abs=1e-6)
+    assert evidence(heard, 0.4, witness) == pytest.approx((0.0, 0.0, -1.5, 0.0, -0.2, -0.5, 0.4, math.log(2)), abs=1e-6)
     # Token 2 alone: blank, blank, token 2 is its likeliest alignment, which loses ln 8 at the first position
     other = Hypothesis((2,), (-1.0, -1.0), -1.0, (-3.0, -1.0), witness.text + 1)
-    weighed = (-math.log(8), -math.log(8), 0.0, -2.0, -3.0, LEAD, 0.0)  # nothing is surer than CTC's own text
+    # … and leaves what was heard there outside; nothing is surer than CTC's own text
+    weighed = (-math.log(8), -math.log(8), 0.0, -math.log(8), -2.0, -3.0, LEAD, 0.0)
     assert evidence(other, 99.0, witness) == pytest.approx(weighed, abs=1e-6)
 
 
 def test_evidence_against_is_bounded() -> None:
     witness = Witness.of(ctc_of([[1 - 2e-30, 1e-30, 1e-30]] * 2))
     far = Hypothesis((1, 2), (-99.0,) * 3, -99.0, (-99.0,) * 3, -200.0)
-    assert evidence(far, -99.0, witness) == (LEAST,) * 5 + (-LEAD, math.log(2))
+    assert evidence(far, -99.0, witness) == (LEAST,) * 3 + (0.0,) + (LEAST,) * 2 + (-LEAD, math.log(2))
     short = evidence(Hypothesis((1, 1, 1), (0.0,) * 4, 0.0, (0.0,) * 4), 0.0, witness)  # no room for three
-    assert short == (LEAST, LEAST, LEAST, 0.0, 0.0, 0.0, math.log(3))
+    assert short == (LEAST,) * 4 + (0.0, 0.0, 0.0, math.log(3))
 
 
-@given(st.lists(st.floats(LEAST, 0), min_size=5, max_size=5), st.floats(0, LEAD), st.floats(0, 4))
+@given(st.lists(st.floats(LEAST, 0), min_size=6, max_size=6), st.floats(0, LEAD), st.floats(0, 4))
 def test_less_evidence_is_never_more_confidence(values: list[float], lead: float, length: float) -> None:
     surer = UNCALIBRATED.confidence([*(value / 2 for value in values), lead, length])
     assert 0 <= UNCALIBRATED.confidence([*values, lead, length]) <= surer <= 1
     assert UNCALIBRATED.confidence([*values, lead / 2, length]) <= UNCALIBRATED.confidence([*values, lead, length])
-    assert UNCALIBRATED.confidence((0.0,) * 5 + (LEAD, length)) > 0.9
-    assert UNCALIBRATED.confidence((LEAST,) * 5 + (lead, length)) < 0.01
+    assert UNCALIBRATED.confidence((0.0,) * 6 + (LEAD, length)) > 0.9
+    assert UNCALIBRATED.confidence((LEAST,) * 6 + (lead, length)) < 0.01
 
 
 def hypothesis_of(text: str, bundle: Bundle, score: float, deviation: float = 0.0) -> Hypothesis:
@@ -162,7 +163,7 @@ def test_a_calibration_that_makes_no_sense_is_refused(toy: tuple[Trained, Bundle
 
 
 def test_a_calibration_comes_back_from_its_facts(toy: tuple[Trained, Bundle]) -> None:
-    judge = Judge(1.5, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), 0.7)
+    judge = Judge(1.5, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8), 0.7)
     assert Judge.of(replace(toy[1], facts={"commands": json.loads(json.dumps(judge.to_dict()))})) == judge
     assert Judge.of(toy[1]) == UNCALIBRATED
 
