@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias
 
 from asr.commands import Meaning, understand
+from asr.errors import ConfigError
 from asr.judge import Judge, Witness
 from asr.phrases import PhraseSet
 from asr.search import beam
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from asr.search import Backend, Hypothesis, Memory, SearchOptions
     from asr.tokenizer import Tokenizer
 
-Phrases: TypeAlias = str | PathLike[str] | PhraseSet
+Phrases: TypeAlias = str | PathLike[str] | PhraseSet | list[str] | tuple[str, ...]
 
 NARROWEST = 8  # hypotheses: below it, commands that only CTC tells apart are lost
 CTC_WEIGHT = 0.3
@@ -37,14 +38,24 @@ class Held:
     tokenizer: Tokenizer
 
     @classmethod
-    def of(cls, phrases: Phrases, bundle: Bundle, options: SearchOptions) -> Held:
-        """Read and compile. options: of free decoding; the beam is widened. Raises PhrasesError, BundleError."""
-        if not isinstance(phrases, PhraseSet):
+    def of(cls, phrases: Phrases, bundle: Bundle, options: SearchOptions, threshold: float | None = None) -> Held:
+        """Read and compile. options: of free decoding; the beam is widened. threshold: in place of the bundle's.
+
+        Raises PhrasesError, BundleError, ConfigError.
+        """
+        if isinstance(phrases, list | tuple) and all(isinstance(line, str) for line in phrases):
+            phrases = PhraseSet.parse("\n".join(phrases), "phrases", bundle.language)
+        elif isinstance(phrases, str | PathLike):
             phrases = PhraseSet.read(str(phrases), bundle.language)
+        elif not isinstance(phrases, PhraseSet):
+            raise ConfigError(f"phrases={phrases!r}: give a phrase file, a list of sentences, or a PhraseSet")
+        judge = Judge.of(bundle)
+        if threshold is not None:
+            judge = replace(judge, threshold=threshold)
         wide = replace(
             options, beam=max(NARROWEST, options.beam), ctc_weight=options.ctc_weight or CTC_WEIGHT, repeat_limit=1000
         )
-        return cls(phrases, phrases.compile(bundle.tokenizer), Judge.of(bundle), wide, bundle.tokenizer)
+        return cls(phrases, phrases.compile(bundle.tokenizer), judge, wide, bundle.tokenizer)
 
     @property
     def nothing_said(self) -> Meaning:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EVIDENCE = ("ctc", "ctc_worst", "ctc_text", "outside", "decoder", "decoder_worst", "lead", "length")
 LEAST = -20.0  # nats: how bad any evidence may be; worse says nothing more
+_MOST = 1000.0  # of a weight: a damaged file must not be sure of everything
 LEAD = 3.0  # how far ahead of the next command the best one can be: more says nothing more
 
 
@@ -53,13 +54,13 @@ class Judge:
             return UNCALIBRATED
         try:
             values = [float(stated[name]) for name in ("bias", *EVIDENCE, "threshold")]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise BundleError(
                 f"bundle {bundle.name}: facts: commands holds no calibration; run `cepstra bundle calibrate`"
             ) from None
-        if not all(map(math.isfinite, values)):
+        if not (all(abs(value) <= _MOST for value in values) and 0 <= values[-1] <= 1):
             raise BundleError(
-                f"bundle {bundle.name}: facts: commands holds numbers that are not finite; "
+                f"bundle {bundle.name}: facts: commands holds numbers that make no sense; "
                 "run `cepstra bundle calibrate`"
             )
         return cls(values[0], tuple(values[1:-1]), values[-1])

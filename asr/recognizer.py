@@ -85,6 +85,7 @@ class Recognizer:
         raw: RawFormat | None = None,
         channel: int | None = None,
         phrases: Phrases | Mapping[str, Phrases] | None = None,
+        threshold: float | None = None,
         lm: LmSource | None = None,
         lm_weight: float | None = None,
         boost: BoostSource | None = None,
@@ -95,8 +96,9 @@ class Recognizer:
         threads: of the CPU. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score of a beam, 0 to
         1; None is 0.3 with a beam, and none in greedy decoding. max_seconds: longer recordings are refused.
         raw: how to read headerless samples. channel: which to take; None mixes all of them.
-        phrases: what may be said, a phrase file or one that was read: the command meant is looked for in place of free
-        text, with a beam of 8 at least. Or several by name, of which each call may name one.
+        phrases: what may be said, a phrase file, one that was read, or a list of sentences: the command meant is
+        looked for in place of free text, with a beam of 8 at least. Or several by name, of which each call may name
+        one. threshold: the least confidence, 0 to 1, that makes a command; None is the bundle's own.
         lm, lm_weight: a language model that has a say in free text (a file of `cepstra lm train`, or one that was
         read), and how much of one. boost: a file of words and phrases to expect, or these with their weights.
         speech_detection: decode only where somebody speaks; without it, whatever sounds is taken for words.
@@ -106,6 +108,8 @@ class Recognizer:
         for name, value, most in (("threads", threads, MOST_THREADS), ("beam", beam, WIDEST_BEAM)):
             if not isinstance(value, int) or not 1 <= value <= most:
                 raise ConfigError(f"{name}={value!r} must be a whole number from 1 to {most}")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold={threshold!r} must be a number from 0 to 1")
         if not isinstance(bundle, Bundle):
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
         self.bundle = bundle
@@ -119,7 +123,7 @@ class Recognizer:
             from asr.held import Held  # noqa: PLC0415  phrase files are not everyone's, and take a while to load
 
             named = phrases if isinstance(phrases, Mapping) else {"": phrases}
-            self._held = {name: Held.of(each, self.bundle, self.options) for name, each in named.items()}
+            self._held = {name: Held.of(each, self.bundle, self.options, threshold) for name, each in named.items()}
         self._guide: Guide[Any] | None = None
         if lm is not None or lm_weight is not None or boost is not None:
             from asr.guidance import guide_of  # noqa: PLC0415  seldom wanted

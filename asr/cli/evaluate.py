@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +57,7 @@ def evaluate(
             help="A phrase file: how many of its commands are understood, and how much else is taken for one.",
         ),
     ] = None,
+    threshold: ThresholdOption = None,
     nearest: Annotated[
         bool, typer.Option("--nearest", help="Beside it: free text, and the sentence of the file nearest to it.")
     ] = False,
@@ -84,8 +85,9 @@ def evaluate(
 
         with naming("--phrases"):
             said = PhraseSet.read(phrases)
-    elif nearest:
-        raise typer.BadParameter("says nothing without --phrases", param_hint="--nearest")
+    elif nearest or threshold is not None:
+        hint = "--nearest" if nearest else "--threshold"
+        raise typer.BadParameter("says nothing without --phrases", param_hint=hint)
     if said is not None and not nearest and (lm is not None or boost is not None):
         raise typer.BadParameter(
             "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
@@ -97,9 +99,9 @@ def evaluate(
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming("--model" if model else ""):
             named = {PHRASES: said} if said else None
-            return Recognizer(bundle, threads=threads, beam=beam, phrases=named, **guides)
+            return Recognizer(bundle, threads=threads, beam=beam, phrases=named, threshold=threshold, **guides)
 
-    guided = {"lm": lm and str(lm), "lm_weight": lm_weight, "boost": boost and str(boost)}
+    guided = {"threshold": threshold, "lm": lm and str(lm), "lm_weight": lm_weight, "boost": boost and str(boost)}
 
     asked = Asked(
         manifests=manifest,
@@ -138,6 +140,13 @@ class Asked:
     err: Console
     inputs: Sequence[str | Path] = ()  # what is read beside manifests and model
 
+    @property
+    def read(self) -> list[str | Path]:
+        """Everything that is read: none of it may be written to."""
+        from asr.recognizer import DEFAULT_BUNDLE
+
+        return [*self.manifests, self.model, DEFAULT_BUNDLE, *self.inputs]
+
 
 def evaluate_with(recognizer: Callable[[], Transcriber], asked: Asked) -> int:
     """The whole command with any recogniser, which is made only when manifests and output paths are known to be good.
@@ -146,7 +155,7 @@ def evaluate_with(recognizer: Callable[[], Transcriber], asked: Asked) -> int:
     """
     from asr.cli.outputs import check_outputs
 
-    check_outputs([("--report", asked.report), ("--json", asked.json)], [*asked.manifests, asked.model, *asked.inputs])
+    check_outputs([("--report", asked.report), ("--json", asked.json)], asked.read)
     rows = read_all(asked.manifests, asked.limit)
     run, evaluation = measure(recognizer(), rows, asked)
     publish(run, evaluation, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ def evaluate_commands_with(
     from asr.evaluation.command_table import command_summary
     from asr.evaluation.commands import CommandEvaluation, Trial
     from asr.evaluation.nearest import Nearest
+    from asr.held import NARROWEST
 
-    inputs = [*asked.manifests, asked.model, *asked.inputs, phrases.name]
-    check_outputs([("--report", asked.report), ("--json", asked.json)], inputs)
+    check_outputs([("--report", asked.report), ("--json", asked.json)], [*asked.read, phrases.name])
+    beam = max(NARROWEST, asked.settings.get("beam", 1))
+    asked = replace(asked, settings={**asked.settings, "beam": beam, "phrases": phrases.name})
     rows = read_all(asked.manifests, asked.limit)
     nearby = Nearest(phrases) if nearest else None
     recogniser = commander()
@@ -64,7 +66,8 @@ def evaluate_commands_with(
     ]
     evaluation, beside = CommandEvaluation.of(trials), None
     if nearby is not None:
-        free, _ = transcribe_rows(recogniser, rows, asked)
+        read = {id(each.utterance) for each in heard}  # what couldn't be was said once
+        free, _ = transcribe_rows(recogniser, [row for row in rows if id(row[1]) in read], asked)
         trials = [
             nearby.trial(
                 each.name, each.group, each.utterance.text, phrases.command(each.utterance.text), each.result.text
@@ -76,7 +79,7 @@ def evaluate_commands_with(
 
     def figures() -> dict[str, object]:
         compared = {} if beside is None else {"nearest": beside.to_dict()}
-        return {"run": run.to_dict(), "phrases": phrases.name, **evaluation.to_dict(), **compared}
+        return {"run": run.to_dict(), **evaluation.to_dict(), **compared}
 
     write_files(asked, figures, lambda: command_report(evaluation, run, beside))
     return 1 if run.failures else 0

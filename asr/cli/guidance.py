@@ -1,4 +1,4 @@
-"""The options that guide free decoding, the same for every command that has them."""
+"""The options that guide a search, the same for every command that has them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ BoostOption = Annotated[
     Path | None,
     typer.Option("--boost", metavar="FILE", help="Words and phrases to expect, one per line.", show_default=False),
 ]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold", min=0, max=1, metavar="N", help="With --phrases: the least confidence that makes a command.",
+        show_default="the model's own",
+    ),
+]  # fmt: skip
 
 
 def read_guides(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
 from asr.cli.messages import complain, in_options, naming
 from asr.cli.recordings import Recording, check_targets, document, recordings_of
 
@@ -60,6 +60,7 @@ def transcribe(
         Path | None,
         typer.Option(metavar="FILE", help="A phrase file: which of its commands was meant, if any; see `phrases`."),
     ] = None,
+    threshold: ThresholdOption = None,
     lm: LmOption = None,
     lm_weight: LmWeightOption = None,
     boost: BoostOption = None,
@@ -91,6 +92,8 @@ def transcribe(
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
     if named.count("-") > 1:
         raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
+    if threshold is not None and phrases is None:
+        raise typer.BadParameter("there are no commands without --phrases; give both", param_hint="--threshold")
     if phrases is not None and (lm is not None or boost is not None):
         raise typer.BadParameter(
             "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
@@ -125,6 +128,7 @@ def transcribe(
             max_seconds=max_seconds,
             raw=form,
             phrases=said,
+            threshold=threshold,
             **guides,
             speech_detection=speech_detection,
         )

@@ -126,16 +126,19 @@ def _thresholds(evaluation: CommandEvaluation) -> str:
     rows = []
     for rate in RATES:
         threshold = evaluation.threshold_for(rate)
-        if threshold is not None:
+        if threshold is not None and rate * evaluation.total.others >= 1:  # fewer can't say so
             score = evaluation.at(threshold)
-            cells = (f"{threshold:.3f}", percent(score.accuracy), percent(score.false_reject_rate), score.false_accepts)
+            shares = (score.accuracy, score.wrong_rate, score.false_reject_rate)
+            cells = (f"{threshold:.3f}", *map(percent, shares), score.false_accepts)
             name = f'<th scope="row" class="name">{100 * rate:g}</th>'
             rows.append(f"<tr>{name}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n")
     if not rows:
         return ""
     head = head_cell("false accepts % at most", name=True)
-    head += "".join(head_cell(h) for h in ("threshold", "right %", "refused %", "false accepts"))
-    return "<h2>Thresholds</h2>\n" + html_table("Thresholds", "The least confidence to ask for", head, rows)
+    head += "".join(head_cell(h) for h in ("threshold", "right %", "wrong %", "refused %", "false accepts"))
+    return "<h2>Thresholds</h2>\n" + html_table(
+        "Thresholds", "The least confidence to ask for with --threshold", head, rows
+    )
 
 
 def _calibration(evaluation: CommandEvaluation) -> str:

@@ -48,13 +48,15 @@ def threshold_lines(evaluation: CommandEvaluation) -> list[str]:
     if error is not None:
         lines.append(f"Confidence against truth (expected calibration error): {error:.3f}")
     for rate in RATES:
-        threshold = evaluation.threshold_for(rate)
-        if threshold is not None and evaluation.total.commands:
-            score = evaluation.at(threshold)
-            lines.append(
-                f"Threshold for at most {100 * rate:g} % false accepts: {threshold:.3f}; "
-                f"of the commands {percent(score.accuracy)} % right, {percent(score.false_reject_rate)} % refused"
-            )
+        threshold, total = evaluation.threshold_for(rate), evaluation.total
+        if threshold is None or not total.commands or rate * total.others < 1:
+            continue  # of ten recordings none can be a thousandth
+        score = evaluation.at(threshold)
+        lines.append(
+            f"Threshold for at most {100 * rate:g} % of the other recordings taken: {threshold:.3f}; of the commands "
+            f"{percent(score.accuracy)} % right, {percent(score.wrong_rate)} % wrong, "
+            f"{percent(score.false_reject_rate)} % refused"
+        )
     return lines
 
 

@@ -95,6 +95,11 @@ class CommandScore:
         return self.understood / self.commands if self.commands else None
 
     @property
+    def wrong_rate(self) -> float | None:
+        """Commands that were taken for another one, of all commands; None without any."""
+        return self.misunderstood / self.commands if self.commands else None
+
+    @property
     def false_reject_rate(self) -> float | None:
         """Commands that were refused, of all commands; None without any."""
         return self.refused / self.commands if self.commands else None
@@ -106,7 +111,9 @@ class CommandScore:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it, rates included."""
-        rates = {name: getattr(self, name) for name in ("accuracy", "false_reject_rate", "false_accept_rate")}
+        rates = {
+            name: getattr(self, name) for name in ("accuracy", "wrong_rate", "false_reject_rate", "false_accept_rate")
+        }
         return {
             "name": self.name,
             "commands": self.commands,

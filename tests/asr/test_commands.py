@@ -140,6 +140,32 @@ def test_below_the_threshold_nothing_is_written(toy: tuple[Trained, Bundle]) -> 
         assert (quiet.command, quiet.rejected, quiet.alternatives) == (None, "no-speech", ())
 
 
+def test_a_threshold_of_ones_own(toy: tuple[Trained, Bundle]) -> None:
+    clip, said = noise(1.0), ["turn on the lights", "play the music"]  # a list of sentences will do
+    open_to_all = Recognizer(judged(toy[1], 1.0), phrases=said, threshold=0.0, speech_detection=False)
+    assert open_to_all.transcribe(clip).text in said
+    strict = Recognizer(judged(toy[1], 0.0), phrases=said, threshold=1.0, speech_detection=False)
+    assert strict.transcribe(clip).text == ""
+    for threshold in (-0.1, 1.1, math.nan):
+        with pytest.raises(ConfigError, match=r"threshold=.* must be a number from 0 to 1"):
+            Recognizer(toy[1], phrases=said, threshold=threshold)
+    with pytest.raises(ConfigError, match=r"phrases=5: give a phrase file, a list of sentences, or a PhraseSet"):
+        Recognizer(toy[1], phrases=5)  # type: ignore[arg-type]
+
+
+def test_alternatives_share_what_one_command_can_be_sure_of(toy: tuple[Trained, Bundle]) -> None:
+    texts = [f"{verb} the {thing}" for verb in ("turn on", "turn off", "play") for thing in ("lights", "music")]
+    recognizer = Recognizer(judged(toy[1], 0.0), phrases=texts, speech_detection=False)
+    for seed in range(5):
+        meaning = recognizer.transcribe(noise(1.5, seed)).meaning
+        assert meaning is not None
+        sure = [alternative.confidence for alternative in meaning.alternatives]
+        assert len(sure) > 1
+        assert sure == sorted(sure, reverse=True)
+        assert sum(sure) <= 1 + 1e-9
+        assert meaning.confidence == sure[0]
+
+
 def test_several_sets_are_switched_by_name(toy: tuple[Trained, Bundle]) -> None:
     sets = {"lamp": PhraseSet.parse("turn on the lights"), "music": PhraseSet.parse("play the music")}
     recognizer = Recognizer(judged(toy[1], 0.0), phrases=sets, speech_detection=False)
@@ -155,7 +181,16 @@ def test_several_sets_are_switched_by_name(toy: tuple[Trained, Bundle]) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts", [{}, 7, {"bias": 1}, dict.fromkeys(("bias", *EVIDENCE, "threshold"), "high"), [1, 2, 3]]
+    "facts",
+    [
+        {},
+        7,
+        {"bias": 1},
+        dict.fromkeys(("bias", *EVIDENCE, "threshold"), "high"),
+        [1, 2, 3],
+        *({**UNCALIBRATED.to_dict(), "bias": value} for value in (10**400, 1e308, -1e308, math.nan, math.inf)),
+        *({**UNCALIBRATED.to_dict(), "threshold": value} for value in (-0.1, 1.1)),
+    ],
 )
 def test_a_calibration_that_makes_no_sense_is_refused(toy: tuple[Trained, Bundle], facts: object) -> None:
     with pytest.raises(BundleError, match="bundle toy: facts: commands holds"):

@@ -215,3 +215,21 @@ def test_parts_of_one_file_are_told_apart(tmp_path: Path) -> None:
     run(Heard({"talk.wav": "a"}), [path], json=tmp_path / "figures.json")
     names = {each["name"] for each in json.loads((tmp_path / "figures.json").read_text())["utterances"]}
     assert names == {f"{tmp_path}/talk.wav#t=0,1.5", f"{tmp_path}/talk.wav#t=1234.5678,1236.0678"}
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_the_model_that_ships_is_read_and_not_written(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    shipped = tmp_path / "shipped.cepstra"
+    shipped.write_bytes(b"all there is")
+    monkeypatch.setattr("asr.recognizer.DEFAULT_BUNDLE", shipped)
+    with pytest.raises(CepstraError, match=rf"{option} .*shipped\.cepstra"):
+        app_of(evaluate, str(manifest), option, str(shipped))
+    assert shipped.read_bytes() == b"all there is"
+
+
+def app_of(command: Callable[..., None], *arguments: str) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    CliRunner().invoke(app, arguments, catch_exceptions=False)
