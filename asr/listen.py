@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,9 +21,11 @@ import soxr
 from numpy.typing import NDArray
 
 from asr.errors import AudioError, CepstraError, ConfigError
+from asr.recognizer import LOUD
 from audio.errors import AudioWarning
 from audio.identify import is_wave
 from audio.pcm import RawFormat, decode
+from audio.reading import read_audio
 from audio.riff import wave_extent
 from audio.sources import Window
 from audio.vad import RATE, Endpointer
@@ -28,6 +33,7 @@ from audio.vad import RATE, Endpointer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from asr.phrases import PhraseSet
     from asr.recognizer import Recognizer
     from asr.results import Result
 
@@ -36,7 +42,9 @@ Array = NDArray[np.float32]
 MAX_SECONDS = 30.0  # of an utterance: longer talk is answered in parts
 BLOCK_SECONDS = 0.1  # of a microphone's sound at a time
 MOST_RUNNING = 8  # commands of --on-command at once
+LONGEST_WAIT = 5.0  # seconds, for all of them together, at the end
 LARGEST_HEADER = 1 << 20  # bytes
+LARGEST_BLOCK = 1 << 20  # bytes read at once: a header may claim 65535 channels at 384 kHz
 ENDLESS = 0x7FFFF000  # a size of a stream's samples from which on it is unknown: recorders write 2 or 4 GiB
 
 
@@ -84,7 +92,7 @@ class Listener:
         """What was said until these samples, (N,) at 16 kHz; utterances in which nothing was said are left out."""
         step = round(BLOCK_SECONDS * RATE)  # a large block would be kept whole, and be answered late
         for at in range(0, len(samples), step):
-            block = samples[at : at + step]
+            block = np.clip(samples[at : at + step], -LOUD, LOUD)
             self._kept = np.concatenate([self._kept, block])
             self._fed += len(block)
             yield from self._answers(self._endpointer.feed(block))
@@ -116,20 +124,66 @@ def blocks_of(stream: BinaryIO, raw: RawFormat | None, name: str) -> Iterator[Ar
 
     raw: what those are; without it, a header of WAV must come first. Raises AudioError for whatever is neither.
     """
-    form, rest, left = (raw, b"", None) if raw is not None else _header(stream, name)
+    if raw is not None:
+        return _blocks(stream, raw, name, remedy="check the format that --raw states")
+    form, rest, left = _header(stream, name)
+    return _blocks(stream, form, name, rest=rest, left=left)
+
+
+def blocks_of_file(file: BinaryIO, name: str) -> Iterator[Array]:
+    """Mono sound at 16 kHz of a file of any kind: WAV bit by bit, however long it is; others whole, an hour at most.
+
+    Raises AudioError where it can't be read, warns with AudioWarning where it holds less than it promises.
+    """
+    window = Window(file, 0, file.seek(0, os.SEEK_END), name)
+    if is_wave(window.at(0, 12)) and (extent := wave_extent(window)) is not None:
+        for warning in extent.warnings:
+            warnings.warn(f"{name}: {warning}", AudioWarning, stacklevel=2)
+        file.seek(extent.start)
+        yield from _blocks(file, extent.format, name, left=extent.size)
+        return
+    file.seek(0)
+    try:
+        yield read_audio(file)
+    except AudioError as error:
+        remedy = "or convert it to WAV, which may be of any length"
+        message = str(error).replace("read a part (offset, duration) or raise max_seconds", remedy)
+        raise AudioError(message) from None
+
+
+def _blocks(
+    stream: BinaryIO,
+    form: RawFormat,
+    name: str,
+    *,
+    rest: bytes = b"",
+    left: int | None = None,
+    remedy: str = "give 16-bit PCM",
+) -> Iterator[Array]:
+    """Samples of that format, mono at 16 kHz. rest: bytes of them that were read; left: how many there are, in all."""
     resampler = None if form.sample_rate == RATE else soxr.ResampleStream(form.sample_rate, RATE, 1, dtype="float32")
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)  # what is there, rather than a full block
-    size = max(1, round(BLOCK_SECONDS * form.sample_rate)) * form.block
+    size = max(1, min(round(BLOCK_SECONDS * form.sample_rate), LARGEST_BLOCK // form.block)) * form.block
     data, rest = rest, b""
+    loud = False
     while data or (data := read(size)):
         if left is not None:
             data, left = data[:left], max(0, left - len(data))
         data = rest + data
         whole = len(data) // form.block * form.block
         rest = data[whole:]
-        samples = decode(data[:whole], form).reshape(-1, form.channels).mean(axis=1, dtype=np.float32)
-        if not np.isfinite(samples).all():
-            raise AudioError(f"{name}: some samples are not finite; check the format that --raw states")
+        with np.errstate(invalid="ignore"):  # what is not a number is refused below
+            frames = decode(data[:whole], form).reshape(-1, form.channels)
+            peak = float(np.abs(frames).max(initial=0.0))
+        if not math.isfinite(peak):
+            raise AudioError(f"{name}: some samples are not finite; {remedy}")
+        if peak > LOUD:
+            if not loud:
+                fault = f"samples reach {peak:.3g} times full scale and are clipped"
+                warnings.warn(f"{name}: {fault}; if that is another scale, {remedy}", AudioWarning, stacklevel=2)
+            loud = True
+            frames = np.clip(frames, -1, 1)
+        samples = frames.mean(axis=1, dtype=np.float32)
         yield samples if resampler is None else resampler.resample_chunk(samples)
         data = b""
         if left == 0:
@@ -149,7 +203,8 @@ def _header(stream: BinaryIO, name: str) -> tuple[RawFormat, bytes, int | None]:
             raise AudioError(f"{name}: a damaged WAV header; send it again, or state --raw")
         head += chunk + _take(stream, size + size % 2)
     first = _take(stream, 64)
-    whole = head + chunk + first
+    more = bytes(LARGEST_BLOCK) if len(first) == 64 else b""  # a frame of many channels is longer than that
+    whole = head + chunk + first + more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AudioWarning)
         extent = wave_extent(Window(BytesIO(whole), 0, len(whole), name))
@@ -197,13 +252,20 @@ class Reaction:
     """Runs a program for each command, without a shell and without waiting for it."""
 
     def __init__(self, command: str, complain: Callable[[str], None]) -> None:
-        """command: split as a shell would, but run without one. Raises ConfigError where it can't be split."""
+        """command: split as a shell would, but run without one.
+
+        Raises ConfigError where it can't be split, or there is no such program.
+        """
         try:
             self._words = shlex.split(command)
         except ValueError as error:
-            raise ConfigError(f"--on-command: {error}; close every quotation") from None
-        if not self._words:
-            raise ConfigError("--on-command: is empty; give a program and its arguments")
+            reason = str(error)[:1].lower() + str(error)[1:]
+            raise ConfigError(f"{command!r}: {reason}; close every quotation, and double every backslash") from None
+        if not self._words or not self._words[0]:
+            raise ConfigError(f"{command!r}: names no program; give one, and its arguments")
+        if shutil.which(self._words[0]) is None:
+            remedy = "give its path, and make it executable (chmod +x)"
+            raise ConfigError(f"{self._words[0]!r}: no such program; {remedy}")
         self._complain = complain
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -233,13 +295,16 @@ class Reaction:
                 self._complain(f"--on-command: {self._words[0]}: ended with exit code {process.returncode}")
 
     def finish(self) -> None:
-        """Wait a moment for those that run."""
-        for process in self._running:
-            try:
-                process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                self._complain(f"--on-command: {self._words[0]}: is still running")
-        self.check()
+        """Wait a moment for those that run; what still runs then, or at Ctrl-C, is left to itself."""
+        deadline = time.monotonic() + LONGEST_WAIT
+        try:
+            for process in self._running:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        finally:
+            self.check()
+            if self._running:
+                self._complain(f"--on-command: {self._words[0]}: {len(self._running)} still running at the end")
 
 
 def environment(heard: Heard) -> dict[str, str]:
@@ -254,8 +319,25 @@ def environment(heard: Heard) -> dict[str, str]:
     if command is not None:
         variables["CEPSTRA_INTENT"] = command.intent
         for name, value in command.slots.items():
-            variables[f"CEPSTRA_SLOT_{''.join(c if c.isalnum() else '_' for c in name).upper()}"] = str(value)
+            variables[_variable(name)] = str(value)
     return {name: value.replace("\0", " ") for name, value in variables.items()}
+
+
+def check_variables(phrases: PhraseSet) -> None:
+    """ConfigError where two slots of a sentence would become the same variable, of which a program saw but one."""
+    for intent, sentences in phrases.grammar.intents.items():
+        for sentence in sentences:
+            slots: dict[str, str] = {}
+            for name in sentence.node.facts.slots:
+                variable = _variable(name)
+                other = slots.setdefault(variable, name)
+                if other != name:
+                    fault = f"its slots {other!r} and {name!r} would both be {variable} of --on-command"
+                    raise ConfigError(f"{phrases.name}: intent {intent!r}: {fault}; rename one")
+
+
+def _variable(slot: str) -> str:
+    return f"CEPSTRA_SLOT_{''.join(sign if sign.isalnum() else '_' for sign in slot).upper()}"
 
 
 def _inherited() -> dict[str, str]:

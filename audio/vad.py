@@ -52,8 +52,9 @@ def probabilities(samples: Array) -> Array:
     """Probability of speech in each chunk of a recording: (N,) at 16 kHz -> (ceil(N / CHUNK) + TAIL,), 0 … 1.
 
     The last TAIL of them come from silence put after the recording, since the network answers late. The level doesn't
-    matter, nor does a constant offset. Empty for a recording without any sound.
+    matter, nor does a constant offset; what lies beyond full scale is clipped. Empty for a recording without any sound.
     """
+    samples = _clipped(samples)
     power = speech_power(samples, RATE)
     if power < SILENCE:
         return np.zeros(0, np.float32)
@@ -140,8 +141,8 @@ class Endpointer:
         return self._start if self._start is not None else max(self._free, self._done - self._margin - CHUNK)
 
     def feed(self, samples: Array) -> list[Event]:
-        """What the stream comes to with these samples, (N,) of full scale ±1."""
-        self._waiting = np.concatenate([self._waiting, samples.astype(np.float32, copy=False)])
+        """What the stream comes to with these samples, (N,) of full scale ±1; what lies beyond that is clipped."""
+        self._waiting = np.concatenate([self._waiting, _clipped(samples)])
         events: list[Event] = []
         at = 0
         while len(self._waiting) - at >= CONTEXT + CHUNK:
@@ -212,6 +213,12 @@ def _session() -> Any:  # noqa: ANN401  ONNX Runtime has no types
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the network is too small to be shared out
     return onnxruntime.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
+
+
+def _clipped(samples: Array) -> Array:
+    """What any recorder could have delivered: one absurd sample must not set the level of all others."""
+    clipped: Array = np.clip(np.nan_to_num(samples, posinf=1, neginf=-1), -1, 1).astype(np.float32, copy=False)
+    return clipped
 
 
 def _runs(chunks: Array, above: float, until: float) -> Iterator[tuple[int, int]]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, read_guides
 from asr.cli.messages import complain, naming
 from asr.cli.transcribe import raw_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from asr.listen import Array, Heard, Listener
+    from asr.listen import Array, Heard, Listener, Reaction
     from audio.reading import RawFormat
 
 
@@ -39,12 +40,15 @@ def listen(
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each utterance.")] = False,
     on_command: Annotated[
         str | None,
-        typer.Option(metavar="CMD", help="A program to run for each command; it finds CEPSTRA_TEXT … set."),
+        typer.Option(metavar="CMD", help="A program to run for each command; CEPSTRA_TEXT … are in its environment."),
     ] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The bundle to use; without it, the one that ships.")
     ] = None,
     beam: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search.")] = 1,
+    lm: LmOption = None,
+    lm_weight: LmWeightOption = None,
+    boost: BoostOption = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
     raw: Annotated[
         str | None,
@@ -55,33 +59,51 @@ def listen(
 
     A line for each utterance, when it has ended. Ctrl-C ends it.
     """
-    from asr.listen import Listener, Reaction
-    from asr.recognizer import Recognizer
-
     if source is not None and device is not None:
         raise typer.BadParameter("a device is for the microphone; leave one of the two out", param_hint="--device")
     if source is None and raw is not None:
         raise typer.BadParameter("says what --input holds; give that too", param_hint="--raw")
+    if phrases is not None and (lm is not None or boost is not None):
+        raise typer.BadParameter(
+            "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
+        )
     form = None if raw is None else raw_format(raw)
-    react = None if on_command is None else Reaction(on_command, complain)
-    said = None
-    if phrases is not None:
-        from asr.phrases import PhraseSet
+    with _ended_by_signals():
+        from asr.errors import CepstraError
+        from asr.listen import Listener, check_variables
+        from asr.recognizer import Recognizer
 
-        with naming("--phrases"):
-            said = PhraseSet.read(phrases)
-    with naming("--model" if model else ""):
-        recognizer = Recognizer(model, threads=threads, beam=beam, phrases=said)
-    with _ended_by_signals(), _sound(source, form, device) as sound:
-        try:
-            _answer(
-                Listener(recognizer, pause_seconds=pause / 1000), sound, react, as_json=as_json, live=source is None
-            )
-        except KeyboardInterrupt:
-            pass
-        finally:
-            if react is not None:
-                react.finish()
+        if sys.stdout is None:
+            raise CepstraError("standard output: closed; leave it open, or send it to /dev/null")
+        react = None if on_command is None else _reaction(on_command)
+        said = None
+        if phrases is not None:
+            from asr.phrases import PhraseSet
+
+            with naming("--phrases"):
+                said = PhraseSet.read(phrases)
+                if react is not None:
+                    check_variables(said)
+        bundle, guides = read_guides(model, lm, lm_weight, boost)
+        with naming("--model" if model else ""):
+            recognizer = Recognizer(bundle, threads=threads, beam=beam, phrases=said, **guides)
+        listener = Listener(recognizer, pause_seconds=pause / 1000)
+        with _sound(source, form, device) as sound:
+            try:
+                _answer(listener, sound, react, as_json=as_json, live=source is None)
+            finally:
+                if react is not None:
+                    react.finish()
+
+
+def _reaction(command: str) -> Reaction:
+    from asr.errors import ConfigError
+    from asr.listen import Reaction
+
+    try:
+        return Reaction(command, complain)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--on-command") from None
 
 
 def _answer(
@@ -112,39 +134,48 @@ def _answer(
 @contextmanager
 def _sound(source: str | None, raw: RawFormat | None, device: str | None) -> Iterator[Iterable[Array]]:
     from asr.errors import AudioError
-    from asr.listen import blocks_of, microphone
+    from asr.listen import blocks_of, blocks_of_file, microphone
+    from audio.sources import displayed
 
     if source is None:
         yield microphone(device)
     elif source == "-":
         stream = getattr(sys.stdin, "buffer", None)
         if stream is None or stream.isatty():
-            raise AudioError("standard input: a terminal, not sound; pipe sound into it")
+            fault = "closed" if stream is None else "a terminal, not sound"
+            raise AudioError(f"standard input: {fault}; pipe sound into it")
         yield blocks_of(stream, raw, "standard input")
-    elif raw is None and Path(source).is_file():
-        from audio.reading import read_audio
-
-        yield [read_audio(source, max_seconds=math.inf)]
     else:
         try:
-            with Path(source).open("rb") as stream:
-                yield blocks_of(stream, raw, source)
+            file = Path(source).open("rb")  # noqa: SIM115  what fails within the block is another matter
         except OSError as error:
-            raise AudioError(f"{source}: {error.strerror}; check the name") from None
+            raise AudioError(f"{displayed(source)}: {error.strerror}; check the name") from None
+        with file:
+            whole = raw is None and file.seekable()
+            yield blocks_of_file(file, displayed(source)) if whole else blocks_of(file, raw, displayed(source))
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does."""
+    """Ctrl-C and SIGTERM end the block, whatever it is at, and what comes after it goes on."""
+    stopped = False
 
     def stop(*_: object) -> None:
+        nonlocal stopped
+        stopped = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    # A shell's background jobs ignore Ctrl-C, and go on doing so
+    wanted = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, stop) for each in wanted}
     try:
         yield
+    except (KeyboardInterrupt, ImportError):  # libraries that are loading make an ImportError of it
+        if not stopped:
+            raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 @contextmanager

@@ -18,11 +18,12 @@ import soundfile
 
 from asr.commands import Meaning
 from asr.errors import AudioError, ConfigError
-from asr.listen import Heard, Listener, Reaction, blocks_of, environment
+from asr.listen import Heard, Listener, Reaction, blocks_of, blocks_of_file, check_variables, environment
 from asr.phrases import PhraseSet
 from asr.phrases.phrase_set import Command
 from asr.recognizer import DEFAULT_BUNDLE, Recognizer
 from asr.results import Result
+from audio.errors import AudioWarning
 from audio.pcm import RawFormat
 from audio.reading import read_audio
 
@@ -110,6 +111,107 @@ def test_raw_samples_and_what_is_no_sound() -> None:
             list(blocks_of(io.BytesIO(data), None, "pipe"))
 
 
+def wave(samples: Samples, subtype: str = "FLOAT", rate: int = RATE) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, subtype, format="WAV")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("value", [17.0, -1e30, 3.4e38])
+def test_samples_on_no_scale_are_clipped_and_said_once(value: float) -> None:
+    samples = np.full((8000, 2), 0.5, np.float32)
+    samples[[100, 4000]] = value
+    with pytest.warns(AudioWarning, match="pipe: samples reach") as said:
+        found = np.concatenate(list(blocks_of(io.BytesIO(wave(samples)), None, "pipe")))
+    assert len(said) == 1
+    assert found[100] == np.sign(value)
+    assert np.all(np.delete(found, [100, 4000]) == 0.5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_samples_that_are_not_finite_name_raw_only_where_it_was_given(value: float, kind: str) -> None:
+    samples = np.zeros((400, 2), kind)
+    samples[30, 0] = value
+    encoding = {"f4": "FLOAT", "f8": "DOUBLE"}[kind]
+    with pytest.raises(AudioError, match="not finite; check the format that --raw states"):
+        list(blocks_of(io.BytesIO(samples.tobytes()), RawFormat(encoding, RATE, 2), "pipe"))  # type: ignore[arg-type]
+    with pytest.raises(AudioError, match="not finite; give 16-bit PCM"):
+        list(blocks_of(io.BytesIO(wave(samples, encoding)), None, "pipe"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_absurd_sample_deafens_no_listener(recognizer: Recognizer, stream: Samples) -> None:
+    expected = [heard.result.text for heard in heard_in(recognizer, stream, 1600)]
+    struck = stream.copy()
+    struck[50] = 1e30
+    assert [heard.result.text for heard in heard_in(recognizer, struck, 1600)] == expected
+
+
+class Endless(io.RawIOBase):
+    """Zeros; remembers how many bytes were asked for at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        self.largest = max(self.largest, size)
+        return bytes(size)
+
+
+@pytest.mark.parametrize(("channels", "rate"), [(65535, 384000), (65535, 4000), (1, 384000), (64, 48000)])
+def test_no_header_makes_a_read_large(channels: int, rate: int) -> None:
+    stream = Endless()
+    blocks = blocks_of(stream, RawFormat("DOUBLE", rate, channels), "pipe")  # type: ignore[arg-type]
+    for _ in range(3):
+        next(blocks)
+    assert 0 < stream.largest <= 1 << 20
+    header = b"RIFF\xff\xff\xff\xffWAVEfmt " + (16).to_bytes(4, "little")
+    for number, size in ((1, 2), (channels, 2), (rate, 4), (0, 4), (0, 2), (8, 2)):
+        header += number.to_bytes(size, "little")
+    data = header + b"data\xff\xff\xff\xff" + b"\x80" * (3 * channels)
+    assert len(np.concatenate(list(blocks_of(io.BytesIO(data), None, "pipe")))) == round(3 * RATE / rate)
+
+
+def test_a_file_is_read_as_it_is_needed(tmp_path: Path) -> None:
+    path = tmp_path / "long.wav"
+    soundfile.write(path, np.zeros(10), RATE, "PCM_16")
+    header = path.read_bytes()[:40]
+    samples = 2 * 3600 * RATE  # two hours, none of which is on the disk
+    with path.open("wb") as file:
+        file.write(header + (2 * samples).to_bytes(4, "little"))
+        file.truncate(44 + 2 * samples)
+    with path.open("rb") as file:
+        blocks = blocks_of_file(file, "long.wav")
+        first = [len(next(blocks)) for _ in range(3)]
+        assert file.tell() < 1 << 20
+        rest = [len(block) for block in blocks]
+    assert max(first + rest) <= 1600
+    assert sum(first + rest) == samples
+
+
+@pytest.mark.parametrize(
+    ("format_", "subtype"), [("WAV", "PCM_24"), ("WAV", "IMA_ADPCM"), ("FLAC", None), ("OGG", None)]
+)
+def test_a_file_of_any_kind_is_read_as_transcribing_does(tmp_path: Path, format_: str, subtype: str | None) -> None:
+    path = tmp_path / "sound"
+    soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 20000), RATE, subtype, format=format_)
+    with path.open("rb") as file:
+        found = np.concatenate(list(blocks_of_file(file, "sound")))
+    assert np.array_equal(found, read_audio(path))
+
+
+def test_a_compressed_file_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "long.flac"
+    with soundfile.SoundFile(path, "w", 4000, 1, "PCM_16", format="FLAC") as file:
+        for _ in range(61):
+            file.write(np.zeros(60 * 4000))
+    with path.open("rb") as opened, pytest.raises(AudioError, match=r"3,600 s; cut it, or convert it to WAV"):
+        list(blocks_of_file(opened, "long.flac"))
+
+
 def say(text: str, slots: dict[str, str | int | float | bool] | None = None) -> Heard:
     command = None if slots is None else Command("light", slots, text)
     meaning = None if slots is None else Meaning(command, 0.9)
@@ -138,13 +240,32 @@ def test_what_a_program_is_told() -> None:
     }  # fmt: skip
 
 
-def test_a_program_that_fails_or_is_slow_stops_nothing() -> None:
+def test_slots_of_one_variable_are_refused() -> None:
+    for template, clashes in (
+        ("{list:a-b} and {list:a_b}", True),
+        ("{list:room} and {list:Room}", True),
+        ("{list:a-b} and {list:a_c}", False),
+    ):
+        phrases = PhraseSet.parse(f"intents: {{go: ['{template}']}}\nlists: {{list: [one, two]}}")
+        if clashes:
+            with pytest.raises(ConfigError, match=r"'go'.*CEPSTRA_SLOT_\w+.*rename"):
+                check_variables(phrases)
+        else:
+            check_variables(phrases)
+
+
+def test_a_program_that_fails_or_is_slow_stops_nothing(tmp_path: Path) -> None:
     said: list[str] = []
-    Reaction("/no/such/program", said.append)(say("go"))
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    gone = Reaction(str(program), said.append)
+    program.unlink()
+    gone(say("go"))
     failing = Reaction(f'"{sys.executable}" -c "raise SystemExit(3)"', said.append)
     failing(say("go"))
     failing.finish()
-    assert said[0] == "--on-command: /no/such/program: No such file or directory"
+    assert said[0] == f"--on-command: {program}: No such file or directory"
     assert said[1].endswith("ended with exit code 3")
     slow = Reaction("sleep 2", said.append)
     began = time.monotonic()
@@ -153,9 +274,109 @@ def test_a_program_that_fails_or_is_slow_stops_nothing() -> None:
     assert time.monotonic() - began < 2
     assert "still running" in said[2]
     slow.finish()
-    for command in ("", "'"):
-        with pytest.raises(ConfigError, match="--on-command"):
+    assert len(said) == 3
+    for command in ("", " ", "'", "''", "a\\", "/no/such/program", str(tmp_path)):
+        with pytest.raises(ConfigError, match=";"):
             Reaction(command, said.append)
+
+
+def test_programs_that_hang_share_one_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Hanging:
+        returncode = None
+
+        def wait(self, timeout: float) -> None:
+            waits.append(timeout)
+            now[0] += timeout
+            raise subprocess.TimeoutExpired("program", timeout)
+
+        def poll(self) -> None: ...
+
+    now = [0.0]
+    said: list[str] = []
+    monkeypatch.setattr("asr.listen.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("asr.listen.subprocess.Popen", lambda *_args, **_named: Hanging())
+    react = Reaction("true", said.append)
+    for _ in range(3):
+        react(say("go"))
+    react.finish()
+    assert waits == [5, 0, 0]
+    assert said == ["--on-command: true: 3 still running at the end"]
+
+
+def test_a_second_signal_ends_the_wait_for_programs(stream: Samples) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "-", "--raw", "PCM_16:16000:1", "--on-command", "sh -c 'echo up; exec sleep 4'"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write((stream * 32767).astype("<i2").tobytes())
+        process.stdin.flush()
+        assert process.stderr.readline() == b"up\n"
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # two at once would be one
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert b"still running at the end\n" in process.stderr.read()  # which ends with the programs
+        process.stdin.close()
+
+
+def test_signals_end_it_while_the_model_loads() -> None:
+    script = (
+        "import os, signal, asr.recognizer, asr.cli\n"
+        "def load(*_, **__): os.kill(os.getpid(), signal.{})\n"
+        "asr.recognizer.Recognizer = load\n"
+        "asr.cli.main()"
+    )
+    for name in ("SIGINT", "SIGTERM"):
+        ran = subprocess.run(
+            [sys.executable, "-c", script.format(name), "listen", "--input", "-"],
+            check=False, capture_output=True, input=b"",
+        )  # fmt: skip
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize(("closed", "said"), [(">&-", "standard output: closed"), ("<&-", "standard input: closed")])
+def test_closed_streams_are_said(closed: str, said: str) -> None:
+    shell = ["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, "-"]
+    ran = subprocess.run(shell, check=False, capture_output=True, text=True, input="")
+    assert ran.returncode == 1
+    assert said in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--on-command", "'"],
+        ["--on-command", ""],
+        ["--on-command", "''"],
+        ["--on-command", "/no/such"],
+        ["--phrases", "a.yaml", "--boost", "b.txt"],
+        ["--phrases", "a.yaml", "--lm", "b.lm"],
+        ["--lm-weight", "0.5"],
+    ],
+)
+def test_a_wrong_command_line(options: list[str]) -> None:
+    ran = subprocess.run([*COMMAND, "-", *options], check=False, capture_output=True, text=True, input="")
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert options[0] in ran.stderr
+
+
+def test_words_to_expect_guide_what_is_heard(tmp_path: Path, stream: Samples) -> None:
+    (tmp_path / "boost.txt").write_text("please save the file\n")
+    data = (stream * 32767).astype("<i2").tobytes()
+    command = [*COMMAND, "-", "--raw", "PCM_16:16000:1", "--beam", "4"]
+    ran = subprocess.run([*command, "--boost", tmp_path / "boost.txt"], check=False, capture_output=True, input=data)
+    assert ran.returncode == 0
+    assert b"please save the file" in ran.stdout
+    ran = subprocess.run([*command, "--boost", tmp_path / "none"], check=False, capture_output=True, input=data)
+    assert ran.returncode == 1
+    assert b"--boost" in ran.stderr
 
 
 def test_the_command_answers_a_live_pipe_and_ends_by_signals(stream: Samples) -> None:
@@ -182,11 +403,11 @@ def test_the_command_answers_a_live_pipe_and_ends_by_signals(stream: Samples) ->
 def test_a_file_and_faults_on_the_command_line(tmp_path: Path, stream: Samples) -> None:
     soundfile.write(tmp_path / "a.flac", stream, RATE)
     ran = subprocess.run(
-        [*COMMAND, tmp_path / "a.flac", "--on-command", "/no/such"], check=False, capture_output=True, text=True
+        [*COMMAND, tmp_path / "a.flac", "--on-command", "false"], check=False, capture_output=True, text=True
     )
     assert ran.returncode == 0
     assert len(ran.stdout.splitlines()) == 3
-    assert ran.stderr.splitlines() == ["cepstra: --on-command: /no/such: No such file or directory"] * 3
+    assert ran.stderr.splitlines() == ["cepstra: --on-command: false: ended with exit code 1"] * 3
     ran = subprocess.run([*COMMAND, tmp_path / "none.wav"], check=False, capture_output=True, text=True)
     assert ran.returncode == 1
     assert len(ran.stderr.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,19 @@ def test_an_utterance_without_end_is_cut() -> None:
     found = events(talk, [1600], max_seconds=5, pause_seconds=2.5)
     assert len(found) >= 4
     assert all(b.position - a.position <= 5 * RATE for a, b in zip(found[::2], found[1::2], strict=True))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e30, -3e38, math.inf, -math.inf, math.nan])
+def test_an_absurd_sample_deafens_nobody(value: float) -> None:
+    stream = np.concatenate([silence(1), SPOKEN, silence(1), SPOKEN, silence(1)])
+    stream[100] = value
+    found = events(stream, [1600])
+    assert [event.kind for event in found] == ["started", "ended"] * 2
+    expected = stream.copy()
+    expected[100] = 0 if math.isnan(value) else math.copysign(1, value)
+    assert found == events(expected, [1600])
+    assert np.array_equal(vad.probabilities(stream), vad.probabilities(expected))
 
 
 def test_a_pause_out_of_range() -> None:
