@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -44,11 +46,15 @@ if TYPE_CHECKING:
 # writes many times as often one that nobody said
 WEIGHT: Final = 0.5
 LARGEST_WEIGHT: Final = 20.0
-MAX_BYTES: Final = 1 << 24
-_MAX_TOKENS: Final = 1 << 20  # of all phrases together
+# Bounds of what a list may cost: writing numbers out as words takes the longest, some 10 µs per token
+MAX_BYTES: Final = 1 << 22
+MAX_PHRASES: Final = 10_000
+MAX_CHARACTERS: Final = 200  # of a phrase, as it is written and as it is said
+_MAX_TOKENS: Final = 1 << 18  # of all phrases together
 _REMEMBERED_VALUES: Final = 1 << 22  # 16 MB of scores
 _STAR: Final = re.compile(r"(?:^|\s)\*(?:\s|$)")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
+_SHOWN: Final = 60  # characters of a value, in messages
 
 
 @dataclass
@@ -69,14 +75,19 @@ class Boost:
     """
 
     def __init__(self, phrases: Mapping[str, float], tokenizer: Tokenizer, language: str = "en") -> None:
-        """phrases: with weights, in any spelling. Raises GuidanceError for a phrase or a weight that can't be used."""
+        """phrases: with weights, in any spelling, none twice. Raises GuidanceError for one that can't be used."""
         self._nodes = [_Node()]
         self._size = tokenizer.vocab_size
         self._starts_word = np.array(
             [token == EOS or tokenizer.token(token).startswith(WORD_START) for token in range(self._size)]
         )
-        for phrase, weight in phrases.items():
-            self._add(_tokens(phrase, tokenizer, language), _checked(weight))
+        admitted = _Admitted(tokenizer, language)
+        for written, weight in phrases.items():
+            try:
+                _, tokens = admitted.admit(written, f"as {brief(written)}")
+                self._add(tokens, _checked(weight))
+            except GuidanceError as error:
+                raise GuidanceError(f"boost: {brief(written)}: {error}") from None
         self._link()
 
     def start(self) -> int:
@@ -113,8 +124,6 @@ class Boost:
         return scores
 
     def _add(self, tokens: list[int], weight: float) -> None:
-        if len(self._nodes) + len(tokens) > _MAX_TOKENS:
-            raise GuidanceError(f"boost: more than {_MAX_TOKENS} tokens of phrases; leave some out")
         state = 0
         for depth, token in enumerate(tokens, 1):
             if token not in self._nodes[state].following:
@@ -144,25 +153,58 @@ class Boost:
 def read_boost(path: str | Path, tokenizer: Tokenizer, language: str = "en") -> dict[str, float]:
     """The phrases of a boost file, normalised, with their weights. Raises GuidanceError."""
     found: dict[str, float] = {}
-    lines: dict[str, int] = {}
+    admitted = _Admitted(tokenizer, language)
     for number, line in enumerate(_text(Path(path)).split("\n"), 1):
-        kept = _COMMENT.sub("", line).rstrip()
+        kept = _COMMENT.sub("", line).rstrip() if line else ""
         if not kept:
             continue
         written, *weight = _STAR.split(kept, maxsplit=1)
         rest = written
         try:
-            _tokens(written, tokenizer, language)
-            phrase = _new(normalise(written, language), lines)
+            phrase, _ = admitted.admit(written, f"on line {number}")
             rest = "".join(weight)
             found[phrase] = _checked(_number(rest)) if weight else WEIGHT
         except GuidanceError as error:
             column = (0 if rest is written else len(kept) - len(rest)) + len(rest) - len(rest.lstrip()) + 1
             raise GuidanceError(f"{path}:{number}:{column}: {error}") from None
-        lines[phrase] = number
     if not found:
         raise GuidanceError(f"{path}:1:1: no phrase in the file; write one per line")
     return found
+
+
+class _Admitted:
+    """The phrases of a list so far: no more than may be, and none twice."""
+
+    def __init__(self, tokenizer: Tokenizer, language: str) -> None:
+        self._tokenizer, self._language = tokenizer, language
+        self._places: dict[str, str] = {}
+        self._tokens = 0
+
+    def admit(self, written: str, place: str) -> tuple[str, list[int]]:
+        """One more, normalised, and its tokens. place: where it stands, for errors. Raises GuidanceError."""
+        if len(self._places) == MAX_PHRASES:
+            raise GuidanceError(f"more than {MAX_PHRASES:,} phrases; leave some out")
+        phrase, tokens = _tokenized(written, self._tokenizer, self._language)
+        if phrase in self._places:
+            raise GuidanceError(f"{brief(phrase)} is there already, {self._places[phrase]}; take one of them away")
+        self._tokens += len(tokens)
+        if self._tokens >= _MAX_TOKENS:
+            raise GuidanceError(f"up to here, {_MAX_TOKENS:,} tokens of phrases or more; leave some out")
+        self._places[phrase] = place
+        return phrase, tokens
+
+
+def brief(value: object) -> str:
+    """A value as messages show it, on a line and cut where it is long."""
+    try:
+        return cut(repr(value))
+    except (ValueError, RecursionError):  # of an int of thousands of digits, and of lists in lists in lists
+        return cut(reprlib.repr(type(value)))
+
+
+def cut(text: str) -> str:
+    """As much of a text as messages show."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def _text(path: Path) -> str:
@@ -181,31 +223,51 @@ def _text(path: Path) -> str:
         raise GuidanceError(f"{path}:{line}:{column}: not UTF-8 text; save the file as UTF-8") from None
 
 
-def _tokens(phrase: str, tokenizer: Tokenizer, language: str) -> list[int]:
-    tokens = tokenizer.encode(normalise(phrase, language))
+def _tokenized(written: str, tokenizer: Tokenizer, language: str) -> tuple[str, list[int]]:
+    """A phrase normalised, and its tokens."""
+    if not isinstance(written, str):  # as callers without a type checker may give it
+        raise GuidanceError("a phrase must be text; write it as it is said")
+    _check_length(written.strip())
+    phrase = normalise(written, language)
+    _check_length(phrase)
+    tokens = tokenizer.encode(phrase)
     if not tokens:
-        raise GuidanceError(f"{phrase.strip()!r} holds no word; write it as it is said")
+        raise GuidanceError(f"{brief(written.strip())} holds no word; write it as it is said")
     if tokenizer.unk_id in tokens:
-        raise GuidanceError(f"{phrase.strip()!r}: the model has no letters for it; write it as it is said")
-    return tokens
+        raise GuidanceError(f"{brief(written.strip())}: the model has no letters for it; write it as it is said")
+    return phrase, tokens
 
 
-def _new(phrase: str, lines: Mapping[str, int]) -> str:
-    if phrase in lines:
-        raise GuidanceError(f"{phrase!r} is there already, on line {lines[phrase]}; take one of them away")
-    return phrase
+def _check_length(phrase: str) -> None:
+    if len(phrase) > MAX_CHARACTERS:
+        raise GuidanceError(
+            f"a phrase of {len(phrase):,} characters, more than {MAX_CHARACTERS}; write each word or phrase on its own"
+        )
 
 
 def _number(text: str) -> float:
     try:
         return float(text.strip())
     except ValueError:
-        raise GuidanceError(f"{text.strip()!r} is no weight; write a number after *, such as 2 or -1.5") from None
+        raise GuidanceError(f"{brief(text.strip())} is no weight; write a number after *, such as 2 or -1.5") from None
 
 
 def _checked(weight: float) -> float:
-    if not (math.isfinite(weight) and weight and abs(weight) <= LARGEST_WEIGHT):
+    found = number_in(weight)
+    if found is None:
+        raise GuidanceError(f"weight {brief(weight)} is no number; write one such as 2 or -1.5")
+    if not (math.isfinite(found) and found and abs(found) <= LARGEST_WEIGHT):
         raise GuidanceError(
-            f"weight {weight:g} is 0 or beyond ±{LARGEST_WEIGHT:g} nats per token; write one such as 2 or -1.5"
+            f"weight {found:g} is 0 or beyond ±{LARGEST_WEIGHT:g} nats per token; write one such as 2 or -1.5"
         )
-    return float(weight)
+    return found
+
+
+def number_in(value: object) -> float | None:
+    """What a caller gave for a number; None if it is none, infinite if it is beyond all floats."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

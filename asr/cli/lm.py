@@ -69,9 +69,11 @@ def train(
     if held_out is not None:
         with naming("--held-out"):
             others = read_sentences([held_out], bundle.language)
-    learnt = train_lm(sentences, bundle.tokenizer, kind=kind.value, order=order, held_out=others)
+    names = (", ".join(map(str, texts[:3])) + (" …" if len(texts) > 3 else ""), f"--held-out {held_out}")
+    learnt = train_lm(sentences, bundle.tokenizer, kind=kind.value, order=order, held_out=others, names=names)
     size = write_lm(output, replace(learnt, name=str(output)))
     print(f"{output}: {_described(learnt.facts)}; {size / 1e6:.1f} MB")
+    print(f"Use it with --beam 4 --lm {output}: greedy search, which is the default, gains nothing by it")
 
 
 @lm_app.command()
@@ -88,10 +90,14 @@ def show(
 
 def _described(facts: dict[str, float]) -> str:
     """Counts and perplexity in words."""
-    text = f"{facts.get('sentences', 0):,} sentences, {facts.get('tokens', 0):,} tokens"
+    text = f"{facts.get('sentences', 0):,} sentences, {facts.get('tokens', 0):,} tokens{_left_out(facts, 'left_out')}"
     if not {"held_out_sentences", "perplexity", "word_perplexity"} <= set(facts):
         return text
     return (
         f"{text}; perplexity {facts['perplexity']:.1f} per token, {facts['word_perplexity']:.0f} per word, on "
-        f"{facts['held_out_sentences']:,} sentences held out"
+        f"{facts['held_out_sentences']:,} sentences held out{_left_out(facts, 'held_out_left_out')}"
     )
+
+
+def _left_out(facts: dict[str, float], which: str) -> str:
+    return f" ({facts[which]:,} left out: they have letters that the model hasn't)" if which in facts else ""

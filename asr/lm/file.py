@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from asr.archive import ArchiveKind
+from asr.boost import brief, cut
 from asr.errors import GuidanceError
 from asr.lm.ngram import HIGHEST_ORDER, NGram
 from asr.lm.skips import Skips
@@ -48,7 +50,8 @@ class LanguageModel:
 
     lm: Lm
     tokenizer: str  # digest_of the tokenizer
-    # Of its training: sentences, tokens; where measured, held_out_sentences, perplexity, word_perplexity
+    # Of its training: sentences, tokens; where measured, held_out_sentences, perplexity, word_perplexity; where
+    # sentences had letters that the model hasn't, left_out, held_out_left_out
     facts: dict[str, float] = field(default_factory=dict)
     name: str = "language model"  # its file, for errors
 
@@ -105,8 +108,8 @@ def read_lm(path: str | Path) -> LanguageModel:
         parts = _FILE.read(path, names, MAX_BYTES)
         arrays = {name: _array(name, parts[name], described[name]) for name in names}
         lm = _model(kind, order, window, arrays)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GuidanceError(f"{path}: damaged ({error}); {_REMEDY}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise GuidanceError(f"{path}: damaged ({cut(str(error))}); {_REMEDY}") from None
     return LanguageModel(lm, tokenizer, facts, str(path))
 
 
@@ -118,7 +121,7 @@ def _config(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise GuidanceError(f"{path}: {_CONFIG} can't be used ({type(error).__name__}); {_REMEDY}") from None
     if version != FORMAT:
-        raise GuidanceError(f"{path}: format {version!r}, this program reads {FORMAT}; {_REMEDY}")
+        raise GuidanceError(f"{path}: format {brief(version)}, this program reads {FORMAT}; {_REMEDY}")
     return dict(config)
 
 
@@ -130,13 +133,13 @@ def _facts(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _shape(config: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Kind, order and window. Raises ValueError, KeyError, TypeError."""
-    kind, order, window = str(config["kind"]), int(config["order"]), int(config.get("window", 0))
+    """Kind, order and window. Raises ValueError, KeyError, TypeError, OverflowError."""
+    kind, order, window = config["kind"], int(config["order"]), int(config.get("window", 0))
     if kind == "ngram" and 1 <= order <= HIGHEST_ORDER:
         return kind, order, window
     if kind == "skips" and order == 3 and 1 <= window <= _WIDEST_WINDOW:
         return kind, order, window
-    raise ValueError(f"kind {kind!r} of order {order} is unknown")
+    raise ValueError(f"kind {reprlib.repr(kind)} of order {reprlib.repr(order)} is unknown")
 
 
 def _array(name: str, data: bytes, described: Mapping[str, Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from asr.errors import ConfigError, GuidanceError
@@ -39,26 +40,33 @@ def train_lm(
     kind: Kind = "ngram",
     order: int = 3,
     held_out: Sequence[str] | None = None,
+    names: tuple[str, str] = ("sentences", "held_out"),
 ) -> LanguageModel:
     """A model of all the sentences, which are normalised; its facts say how many, and its perplexity.
 
     order: of the n-grams, 1 to 5; models with skips have none. held_out: sentences to measure the perplexity with;
-    without them, every tenth one is foretold by a model of the others. Raises GuidanceError, ConfigError.
+    without them, every tenth one is foretold by a model of the others. Sentences that the tokenizer has no letters
+    for are left out; the facts say how many. names: what errors call the two. Raises GuidanceError, ConfigError.
     """
     if order not in range(1, HIGHEST_ORDER + 1):
         raise ConfigError(f"order={order!r} must be a whole number from 1 to {HIGHEST_ORDER}")
-    texts = [tokenizer.encode(sentence) for sentence in sentences]
-    if not texts:
-        raise GuidanceError("no sentence to learn from; give files with a sentence per line")
+    known, texts = _spelt(sentences, tokenizer, f"{names[0]}: no sentence to learn from")
     facts: dict[str, float] = {"sentences": len(texts), "tokens": sum(map(len, texts))}
+    if len(texts) < len(sentences):
+        facts["left_out"] = len(sentences) - len(texts)
+    others: list[str] | None = None
+    if held_out is not None:
+        others, _ = _spelt(held_out, tokenizer, f"{names[1]}: no sentence to measure with")
+        if len(others) < len(held_out):
+            facts["held_out_left_out"] = len(held_out) - len(others)
     lm = _learn(texts, tokenizer.vocab_size, kind, order)
     measured: Perplexity | None = None
-    if held_out is not None:
-        measured = perplexity(lm, held_out, tokenizer)
+    if others is not None:
+        measured = perplexity(lm, others, tokenizer)
     elif len(texts) >= HELD_OUT:
         rest = [text for place, text in enumerate(texts, 1) if place % HELD_OUT]
         measured = perplexity(
-            _learn(rest, tokenizer.vocab_size, kind, order), sentences[HELD_OUT - 1 :: HELD_OUT], tokenizer
+            _learn(rest, tokenizer.vocab_size, kind, order), known[HELD_OUT - 1 :: HELD_OUT], tokenizer
         )
     if measured is not None:
         facts["held_out_sentences"] = measured.sentences
@@ -82,6 +90,16 @@ def perplexity(lm: Guide[Any], sentences: Sequence[str], tokenizer: Tokenizer) -
         words += len(sentence.split())
     ends = len(sentences)
     return Perplexity(ends, math.exp(total / (tokens + ends)), math.exp(total / (words + ends)))
+
+
+def _spelt(sentences: Sequence[str], tokenizer: Tokenizer, none: str) -> tuple[list[str], list[list[int]]]:
+    """Those that the tokenizer has letters for, and their tokens. Raises GuidanceError, as stated, for none."""
+    tokens = [tokenizer.encode(sentence) for sentence in sentences]
+    spelt = [tokenizer.unk_id not in each for each in tokens]
+    if not any(spelt):
+        reason = f" (the model has no letters for any of {len(tokens):,})" if tokens else ""
+        raise GuidanceError(f"{none}{reason}; give sentences of the model's language, one per line")
+    return list(compress(sentences, spelt)), list(compress(tokens, spelt))
 
 
 def _learn(texts: Sequence[Sequence[int]], vocabulary: int, kind: Kind, order: int) -> Lm:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -130,6 +131,92 @@ def test_what_cannot_be_boosted_is_refused(tokenizer: Tokenizer, phrase: str, we
         Boost({phrase: weight}, tokenizer)
 
 
+@pytest.mark.parametrize(
+    "phrases",
+    [
+        {"a" * 201: 1.0},
+        {"1" * 200: 1.0},  # "one one …" is longer
+        {"on " * 70_000: 1.0},
+        {5: 1.0},
+        {None: 1.0},
+        {b"on": 1.0},
+        {"on": "2"},
+        {"on": None},
+        {"on": True},
+        {"on": [1]},
+        {"on": 1j},
+        {"on": 10**400},
+        {"on": 10**5000},
+        {"on": -(10**400)},
+        {"on": "2" * 10_000},
+    ],
+)
+def test_phrases_and_weights_of_any_other_kind_are_refused_in_short(
+    tokenizer: Tokenizer, phrases: dict[Any, Any]
+) -> None:
+    with pytest.raises(GuidanceError, match=r"^boost: .*; write ") as caught:
+        Boost(phrases, tokenizer)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("weight", [2, np.float32(2), np.int64(2), Fraction(2)])
+def test_weights_are_numbers_of_any_type(tokenizer: Tokenizer, weight: Any) -> None:
+    tokens = tokenizer.encode("on")
+    assert sum(earned(Boost({"on": weight}, tokenizer), tokens)) == 2 * len(tokens)
+
+
+def test_the_same_phrase_in_two_spellings_is_refused(tokenizer: Tokenizer) -> None:
+    """Otherwise its weight could go beyond the largest."""
+    with pytest.raises(GuidanceError, match=r"^boost: 'on!': 'on' is there already, as 'ON'; take one"):
+        Boost({"ON": 20.0, "on!": 20.0}, tokenizer)
+
+
+def test_lists_are_bounded(tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "boost.txt"
+    path.write_text("# rooms\non\nno\none\n")
+    phrases = {"on": 1.0, "no": 1.0, "one": 1.0}
+    monkeypatch.setattr("asr.boost.MAX_PHRASES", 3)
+    assert len(read_boost(path, tokenizer)) == 3
+    Boost(phrases, tokenizer)
+    for bound, reason in (("MAX_PHRASES", "more than 2 phrases"), ("_MAX_TOKENS", "2 tokens of phrases or more")):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"asr.boost.{bound}", 2)
+            with pytest.raises(GuidanceError, match=rf"boost.txt:\d:1: .*{reason}; leave"):
+                read_boost(path, tokenizer)
+            with pytest.raises(GuidanceError, match=rf"^boost: '\w+': .*{reason}; leave"):
+                Boost(phrases, tokenizer)
+
+
+@pytest.mark.parametrize("line", ["1" * 200_000, "on " * 200_000, "a" * 201])
+def test_long_lines_are_refused_before_they_are_worked_on(
+    tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    path = tmp_path / "boost.txt"
+    path.write_text(f"# {'long comments are none of them ' * 10}\n{line} * 2\n")
+    monkeypatch.setattr("asr.boost.normalise", pytest.fail)
+    length = len(line.strip())
+    with pytest.raises(GuidanceError, match=rf"boost.txt:2:1: a phrase of {length:,} characters, more than 200; write"):
+        read_boost(path, tokenizer)
+
+
+@pytest.mark.parametrize("line", ["on * " + "x" * 5000, "語" * 199, "?" * 199])
+def test_messages_show_little_of_what_is_long(tokenizer: Tokenizer, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "boost.txt"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(GuidanceError) as caught:
+        read_boost(path, tokenizer)
+    assert len(str(caught.value)) < len(str(path)) + 150
+    assert "…" in str(caught.value)
+
+
+def test_what_a_file_holds_can_be_given_as_it_was_read(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "boost.txt"
+    path.write_text(f"{'on ' * 66}on\n{'1' * 50}\n")
+    found = read_boost(path, tokenizer)
+    assert sorted(map(len, found)) == [199, 200]
+    Boost(found, tokenizer)
+
+
 # Files
 
 
@@ -180,8 +267,8 @@ def test_files_that_cannot_be_read_are_named(tokenizer: Tokenizer, tmp_path: Pat
             read_boost(path, tokenizer)
     large = tmp_path / "large.txt"
     with large.open("wb") as file:
-        file.truncate((1 << 24) + 1)
-    with pytest.raises(GuidanceError, match="more than 16 MB"):
+        file.truncate((1 << 22) + 1)
+    with pytest.raises(GuidanceError, match="more than 4 MB"):
         read_boost(large, tokenizer)
 
 

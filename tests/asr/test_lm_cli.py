@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -165,20 +165,76 @@ def test_train_reports_and_show_repeats_it(run: Run, trained: Path, model: Path)
         (["texts.txt", "-o", "texts.txt"], "--output texts.txt: is read by this command"),
         (["texts.txt", "-o", "missing/my.lm"], "--output missing/my.lm: there is no folder"),
         (["missing.txt", "-o", "new.lm"], "missing.txt: can't be read"),
-        (["empty.txt", "-o", "new.lm"], "no sentence to learn from; give files"),
+        (["empty.txt", "-o", "new.lm"], "empty.txt: no sentence to learn from; give sentences"),
+        (
+            ["cyrillic.txt", "empty.txt", "-o", "new.lm"],
+            "cyrillic.txt, empty.txt: no sentence to learn from (the model",
+        ),
         (["texts.txt", "-o", "new.lm", "--held-out", "missing.txt"], "--held-out missing.txt: can't be read"),
-        (["texts.txt", "-o", "new.lm", "--held-out", "empty.txt"], "no sentence to measure with"),
+        (["texts.txt", "-o", "new.lm", "--held-out", "empty.txt"], "--held-out empty.txt: no sentence to measure with"),
+        (
+            ["texts.txt", "-o", "new.lm", "--held-out", "cyrillic.txt"],
+            "--held-out cyrillic.txt: no sentence to measure with (the model has no letters for any of 2); give",
+        ),
         (["texts.txt", "-o", "new.lm", "--model", "texts.txt"], "--model texts.txt: not a bundle"),
     ],
 )
 def test_train_says_in_one_line_what_is_wrong(run: Run, trained: Path, arguments: list[str], reason: str) -> None:
     del trained  # but not the file beside it
     Path("empty.txt").write_text("\n...\n")
+    Path("cyrillic.txt").write_text("включи свет\nвключи the music\n", encoding="utf-8")
     code, out, err = run("lm", "train", *arguments)
     assert (code, out) == (1, "")
     assert err.startswith(f"cepstra: {reason}")
     assert err.count("\n") == 1
     assert not Path("new.lm").exists()
+
+
+def test_sentences_in_other_letters_are_left_out_and_counted(run: Run, trained: Path, model: Path) -> None:
+    Path("mixed.txt").write_text("включи свет\n" * 3 + Path("texts.txt").read_text(), encoding="utf-8")
+    arguments = ("lm", "train", "--model", model)
+    code, out, _ = run(*arguments, "mixed.txt", "-o", "mixed.lm", "--held-out", "mixed.txt")
+    assert code == 0
+    assert ": 20 sentences, " in out
+    assert "tokens (3 left out: they have letters that the model hasn't); perplexity" in out
+    assert "on 20 sentences held out (3 left out: they have" in out
+    assert "tokens (3 left out" in run("lm", "show", "mixed.lm")[1]
+    mixed, without = read_lm("mixed.lm"), read_lm(trained)
+    np.testing.assert_array_equal(mixed.lm.scores(mixed.lm.start()), without.lm.scores(without.lm.start()))
+    run(*arguments, "mixed.txt", "-o", "mixed.lm")
+    assert {**without.facts, "left_out": 3} == read_lm("mixed.lm").facts
+
+
+def test_training_ends_with_how_to_use_it(run: Run, trained: Path, model: Path) -> None:
+    last = run("lm", "train", "texts.txt", "-o", trained, "--model", model)[1].splitlines()[-1]
+    assert last.startswith(f"Use it with --beam 4 --lm {trained}: greedy search")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"lm": 5}, "lm=5: give the path of a file, or what asr.lm.read_lm returns"),
+        ({"lm": {}}, "lm={}: give the path"),
+        ({"lm": b"my.lm"}, "lm=b'my.lm': give the path"),
+        ({"lm": ["x" * 9999]}, "lm=['xxx"),
+        ({"boost": 5}, "boost=5: give the path of a file, or phrases with weights"),
+        ({"boost": ["a"]}, "boost=['a']: give the path"),
+        ({"boost": {"music": "2"}}, "boost: 'music': weight '2' is no number; write"),
+        ({"lm": "my.lm", "lm_weight": "1"}, "lm_weight='1': must be from 0 to 10;"),
+        ({"lm": "my.lm", "lm_weight": True}, "lm_weight=True: must be"),
+        ({"lm": "my.lm", "lm_weight": 10**400}, "lm_weight=1000"),
+        ({"lm": "my.lm", "lm_weight": [1]}, "lm_weight=[1]: must be"),
+        ({"lm_weight": "1"}, "lm_weight='1': there is no lm to weigh; give both"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_by_name(
+    trained: Path, model: Path, arguments: dict[str, Any], reason: str
+) -> None:
+    del trained  # but not the file
+    with pytest.raises((ConfigError, GuidanceError)) as caught:
+        Recognizer(model, **arguments)
+    assert str(caught.value).startswith(reason)
+    assert len(str(caught.value)) < 200
 
 
 def test_guides_change_what_is_heard(run: Run, trained: Path, model: Path, clips: list[Path]) -> None:

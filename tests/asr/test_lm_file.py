@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import zipfile
 from dataclasses import replace
@@ -167,6 +168,10 @@ def _set(name: str, place: int, value: float, dtype: str) -> Callable[[dict[str,
         (lambda config, _: config.update(kind="neural"), "kind 'neural'"),
         (lambda config, _: config.update(order=10**9), "order 1000000000 is unknown"),
         (lambda config, _: config.update(order="many"), "damaged"),
+        (lambda config, _: config.update(order=math.inf), "damaged"),
+        (lambda config, _: config.update(order=math.nan), "damaged"),
+        (lambda config, _: config.update(window=math.inf), "damaged"),
+        (lambda config, _: config.update(order=10**4000), "damaged"),
         (lambda config, _: config.update(facts=3), "damaged"),
         (lambda config, _: config["facts"].update(perplexity="low"), "facts"),
         (lambda config, _: config["facts"].update(tokens=10**400), "facts"),
@@ -180,6 +185,28 @@ def _set(name: str, place: int, value: float, dtype: str) -> Callable[[dict[str,
 def test_a_forged_one_is_refused(path: Path, change: Callable[..., None], reason: str) -> None:
     _rewrite(path, change)
     _refused(path, reason)
+
+
+def _nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("value", ["x" * 50_000, "1" * 50_000, 10**4000, ["x"] * 9999, {"x" * 9999: 1}, _nested(500)])
+@pytest.mark.parametrize("key", ["format", "kind", "order", "window", "facts", "arrays"])
+def test_messages_show_little_of_a_forged_value(path: Path, key: str, value: object) -> None:
+    _rewrite(path, lambda config, _: config.update({key: value}))
+    try:
+        read_lm(path)
+    except GuidanceError as error:
+        message = str(error)
+    else:
+        assert key in {"window", "facts"}  # n-grams have no window, and facts may be any that are numbers
+        return
+    assert message.startswith(f"{path}: ")
+    assert len(message) < len(f"{path}: ") + 150
 
 
 def test_compressed_parts_are_refused_unread(path: Path) -> None:
