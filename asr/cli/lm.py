@@ -61,7 +61,7 @@ def train(
     from asr.lm.training import train_lm
     from asr.recognizer import DEFAULT_BUNDLE
 
-    check_outputs([("--output", output)], [*texts, model, held_out])
+    check_outputs([("--output", output)], [*texts, model or DEFAULT_BUNDLE, held_out])
     with naming("--model" if model else ""):
         bundle = read_bundle(model or DEFAULT_BUNDLE)
     sentences = read_sentences(texts, bundle.language)

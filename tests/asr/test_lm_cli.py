@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import soundfile
+from typer.testing import CliRunner
 
 from asr.bundle import write_bundle
 from asr.cli import main
+from asr.cli.commands import app
 from asr.errors import CepstraError, ConfigError, GuidanceError
 from asr.lm import NGram, read_lm
 from asr.lm.texts import read_sentences
@@ -238,16 +240,19 @@ def test_arguments_of_other_types_are_refused_by_name(
 
 
 def test_guides_change_what_is_heard(run: Run, trained: Path, model: Path, clips: list[Path]) -> None:
-    plain = run("transcribe", *clips, "--model", model)[1]
-    assert run("transcribe", *clips, "--model", model, "--lm", trained, "--lm-weight", 0)[1] == plain
-    guided = run("transcribe", *clips, "--model", model, "--lm", trained, "--lm-weight", 5)[1]
+    arguments = ("transcribe", *clips, "--model", model, "--no-speech-detection")  # nobody speaks in noise
+    plain = run(*arguments)[1]
+    assert run(*arguments, "--lm", trained, "--lm-weight", 0)[1] == plain
+    guided = run(*arguments, "--lm", trained, "--lm-weight", 5)[1]
     assert guided != plain
-    expected = Recognizer(model, lm=trained, lm_weight=5).transcribe([str(clip) for clip in clips])
+    expected = Recognizer(model, lm=trained, lm_weight=5, speech_detection=False).transcribe(
+        [str(clip) for clip in clips]
+    )
     assert guided == "".join(f"{clip}: {result.text}\n" for clip, result in zip(clips, expected, strict=True))
     Path("boost.txt").write_text("music * 20\n")
-    boosted = run("transcribe", *clips, "--model", model, "--boost", "boost.txt")[1]
+    boosted = run(*arguments, "--boost", "boost.txt")[1]
     assert boosted.count("music") > plain.count("music")
-    expected = Recognizer(model, boost={"Music": 20}).transcribe([str(clip) for clip in clips])
+    expected = Recognizer(model, boost={"Music": 20}, speech_detection=False).transcribe([str(clip) for clip in clips])
     assert boosted == "".join(f"{clip}: {result.text}\n" for clip, result in zip(clips, expected, strict=True))
 
 
@@ -270,12 +275,12 @@ def test_evaluate_has_the_same_guides_and_says_so(run: Run, trained: Path, model
 def test_confidence_is_the_models_own(trained: Path, model: Path, clips: list[Path]) -> None:
     """Whatever the guide's weight, the same text is as sure; one that the sound doesn't say is less so."""
     source = str(clips[0])
-    plain = Recognizer(model).transcribe(source)
+    plain = Recognizer(model, speech_detection=False).transcribe(source)
     assert plain.text
     word = plain.words[0].word
-    helped = Recognizer(model, boost={word: 0.001}).transcribe(source)
+    helped = Recognizer(model, boost={word: 0.001}, speech_detection=False).transcribe(source)
     assert helped == plain
-    forced = Recognizer(model, lm=read_lm(trained), lm_weight=10).transcribe(source)
+    forced = Recognizer(model, lm=read_lm(trained), lm_weight=10, speech_detection=False).transcribe(source)
     assert forced.text != plain.text
     assert forced.confidence < plain.confidence
 
@@ -327,8 +332,9 @@ def test_phrases_leave_no_room_for_guides(run: Run, trained: Path, model: Path, 
             assert "leaves no free text" in err
     with pytest.raises(ConfigError, match="lm and boost guide free text"):
         Recognizer(model, phrases="lights.txt", boost={"on": 1.0})
-    both = Recognizer(model, phrases={"lights": "lights.txt"}, boost={"music": 20.0})  # those of no name are free
-    alone = Recognizer(model, boost={"music": 20.0})
+    boost = {"music": 20.0}
+    both = Recognizer(model, phrases={"lights": "lights.txt"}, boost=boost, speech_detection=False)
+    alone = Recognizer(model, boost=boost, speech_detection=False)  # phrases of no name are free text
     assert both.transcribe(str(clips[0])) == alone.transcribe(str(clips[0]))
 
 
@@ -338,3 +344,13 @@ def test_weights_out_of_range_are_refused(trained: Path, model: Path, weight: fl
         Recognizer(model, lm=trained, lm_weight=weight)
     with pytest.raises(ConfigError, match="there is no lm"):
         Recognizer(model, lm_weight=0.3)
+
+
+def test_the_model_that_ships_is_read_and_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = tmp_path / "shipped.cepstra"
+    shipped.write_bytes(b"all there is")
+    (tmp_path / "said.txt").write_text("lights on\n")
+    monkeypatch.setattr("asr.recognizer.DEFAULT_BUNDLE", shipped)
+    with pytest.raises(CepstraError, match=r"--output .*shipped\.cepstra"):
+        CliRunner().invoke(app, ["lm", "train", str(tmp_path / "said.txt"), "-o", str(shipped)], catch_exceptions=False)
+    assert shipped.read_bytes() == b"all there is"
