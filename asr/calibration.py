@@ -47,6 +47,7 @@ class Observation:
     trial: Trial
     evidence: tuple[float, ...]
     row: int  # of the recordings: what the same one says belongs to one fold
+    beside: bool = False  # with other speech before or after it
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,12 @@ def calibrate(
                 "give a manifest with more recordings, of more different texts"
             )
     folds = np.array([each.row % FOLDS for each in observations])
-    judged: list[Trial] = []
+    judged: list[Trial] = []  # other speech is what the threshold is chosen by, and not commands with more around them
     for fold in range(FOLDS):
         training = [each for each, other in zip(observations, folds, strict=True) if other != fold]
         judge = fit(training)
-        judged += [_judged(each, judge) for each, its in zip(observations, folds, strict=True) if its == fold]
+        left_out = [each for each, its in zip(observations, folds, strict=True) if its == fold and not each.beside]
+        judged += [_judged(each, judge) for each in left_out]
     judge = fit(observations)
     threshold = CommandEvaluation.of(judged).threshold_for(FALSE_ACCEPTS) or 0.0
     judge = replace(judge, threshold=min(0.99, threshold))
@@ -139,7 +141,7 @@ def observe(
                         str(row.audio_filepath), row.source or "", each.text, meant, _command(found.command.sentence),
                         found.confidence, accepted=False,
                     )  # fmt: skip
-                    observations.append(Observation(trial, found.evidence, each.row))
+                    observations.append(Observation(trial, found.evidence, each.row, each.other is not None))
             done += len(part)
             progress(done, total)
     return observations
@@ -198,7 +200,7 @@ def fit(observations: Sequence[Observation], penalty: float = 1.0) -> Judge:
     """
     evidence = np.array([each.evidence for each in observations])  # (N, E)
     right = np.array([each.trial.right for each in observations], np.float64)
-    mean, spread = evidence.mean(axis=0), evidence.std(axis=0) + 1e-6
+    mean, spread = evidence.mean(axis=0), np.maximum(0.1, evidence.std(axis=0))  # what hardly varies says little
     standard = (evidence - mean) / spread
     kept = list(range(evidence.shape[1]))
     while True:

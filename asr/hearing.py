@@ -22,7 +22,7 @@ SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
 CONFIDENCE_WEIGHT = 1.0
 HEARD_WEIGHT = 0.1  # per nat
 MOST_HEARD = 40.0  # nats: more says nothing more
-LEAST_LOG_ODDS = 4.9
+LEAST_LOG_ODDS = 5.0
 
 
 @dataclass(frozen=True)

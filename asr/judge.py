@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVIDENCE = ("ctc", "ctc_worst", "ctc_text", "outside", "decoder", "decoder_worst", "lead", "length")
 LEAST = -20.0  # nats: how bad any evidence may be; worse says nothing more
-_MOST = 1000.0  # of a weight: a damaged file must not be sure of everything
+_MOST = 1e6  # of a weight: a damaged file must not make infinities
 LEAD = 3.0  # how far ahead of the next command the best one can be: more says nothing more
 
 

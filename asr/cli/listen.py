@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
 from asr.cli.messages import complain, naming
 from asr.cli.transcribe import raw_format
 
@@ -34,6 +34,7 @@ def listen(
     phrases: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A phrase file: listen for its commands only; see `phrases`.")
     ] = None,
+    threshold: ThresholdOption = None,
     pause: Annotated[
         int, typer.Option(min=100, max=5000, metavar="MS", help="Silence, in milliseconds, that ends an utterance.")
     ] = 500,
@@ -63,6 +64,8 @@ def listen(
         raise typer.BadParameter("a device is for the microphone; leave one of the two out", param_hint="--device")
     if source is None and raw is not None:
         raise typer.BadParameter("says what --input holds; give that too", param_hint="--raw")
+    if threshold is not None and phrases is None:
+        raise typer.BadParameter("there are no commands without --phrases; give both", param_hint="--threshold")
     if phrases is not None and (lm is not None or boost is not None):
         raise typer.BadParameter(
             "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
@@ -86,7 +89,7 @@ def listen(
                     check_variables(said)
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming("--model" if model else ""):
-            recognizer = Recognizer(bundle, threads=threads, beam=beam, phrases=said, **guides)
+            recognizer = Recognizer(bundle, threads=threads, beam=beam, phrases=said, threshold=threshold, **guides)
         listener = Listener(recognizer, pause_seconds=pause / 1000)
         with _sound(source, form, device) as sound:
             try:

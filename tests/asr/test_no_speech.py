@@ -144,8 +144,8 @@ def test_an_unsure_text_needs_sure_speech() -> None:
 
 
 @pytest.mark.real
-def test_hardly_any_noise_says_something(recognizer: Recognizer, corpus: Path) -> None:
+def test_no_noise_says_anything(recognizer: Recognizer, corpus: Path) -> None:
     rows = read_manifest(corpus / "noise.jsonl")
     results = recognizer.transcribe(rows)
     said = [(row.extra.get("label"), result.text) for row, result in zip(rows, results, strict=True) if result.text]
-    assert len(said) <= 0.03 * len(rows), said  # sneezes come from a throat, too
+    assert not said
