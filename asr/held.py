@@ -10,7 +10,7 @@ from asr.commands import Meaning, understand
 from asr.errors import ConfigError
 from asr.judge import Judge, Witness
 from asr.phrases import PhraseSet
-from asr.search import beam
+from asr.search import CTC_WEIGHT, beam
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Phrases: TypeAlias = str | PathLike[str] | PhraseSet | list[str] | tuple[str, ...]
 
 NARROWEST = 8  # hypotheses: below it, commands that only CTC tells apart are lost
-CTC_WEIGHT = 0.3
 
 
 @dataclass(frozen=True)

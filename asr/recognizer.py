@@ -23,7 +23,7 @@ from asr.errors import AudioError, CepstraError, ConfigError
 from asr.hearing import Speech, is_said, speech_in
 from asr.manifest.records import Utterance
 from asr.runtime import OnnxBackend
-from asr.search import SearchOptions, decode
+from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.timing import Piece, assemble
 from audio.errors import AudioWarning
 from audio.reading import read_audio
@@ -114,7 +114,7 @@ class Recognizer:
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
         self.bundle = bundle
         if ctc_weight is None:
-            ctc_weight = 0.3 if beam > 1 else 0.0
+            ctc_weight = CTC_WEIGHT if beam > 1 else 0.0
         self.options = SearchOptions(beam=beam, ctc_weight=ctc_weight)
         self._backend = OnnxBackend(self.bundle, threads)
         self._held: dict[str, Held] = {}

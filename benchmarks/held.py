@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from asr.bundle import read_bundle
-from asr.held import CTC_WEIGHT, NARROWEST, Held
+from asr.held import NARROWEST, Held
 from asr.phrases import PhraseSet
 from asr.recognizer import DEFAULT_BUNDLE
 from asr.runtime import OnnxBackend
-from asr.search import SearchOptions, decode
+from asr.search import CTC_WEIGHT, SearchOptions, decode
 from audio.reading import read_audio
 
 if TYPE_CHECKING:

@@ -35,6 +35,16 @@ ThresholdOption = Annotated[
 ]  # fmt: skip
 
 
+def check_together(phrases: Path | None, threshold: float | None, lm: Path | None, boost: Path | None) -> None:
+    """Raise typer.BadParameter for options of which one leaves nothing for another to do."""
+    if threshold is not None and phrases is None:
+        raise typer.BadParameter("there are no commands without --phrases; give both", param_hint="--threshold")
+    if phrases is not None and (lm is not None or boost is not None):
+        raise typer.BadParameter(
+            "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
+        )
+
+
 def read_guides(
     model: Path | None, lm: Path | None, lm_weight: float | None, boost: Path | None
 ) -> tuple[Bundle | Path | None, dict[str, Any]]:

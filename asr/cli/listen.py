@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, check_together, read_guides
 from asr.cli.messages import complain, naming
 from asr.cli.transcribe import raw_format
 
@@ -64,12 +64,7 @@ def listen(
         raise typer.BadParameter("a device is for the microphone; leave one of the two out", param_hint="--device")
     if source is None and raw is not None:
         raise typer.BadParameter("says what --input holds; give that too", param_hint="--raw")
-    if threshold is not None and phrases is None:
-        raise typer.BadParameter("there are no commands without --phrases; give both", param_hint="--threshold")
-    if phrases is not None and (lm is not None or boost is not None):
-        raise typer.BadParameter(
-            "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
-        )
+    check_together(phrases, threshold, lm, boost)
     form = None if raw is None else raw_format(raw)
     with _ended_by_signals():
         from asr.errors import CepstraError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, check_together, read_guides
 from asr.cli.messages import complain, in_options, naming
 from asr.cli.recordings import Recording, check_targets, document, recordings_of
 
@@ -92,12 +92,7 @@ def transcribe(
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
     if named.count("-") > 1:
         raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
-    if threshold is not None and phrases is None:
-        raise typer.BadParameter("there are no commands without --phrases; give both", param_hint="--threshold")
-    if phrases is not None and (lm is not None or boost is not None):
-        raise typer.BadParameter(
-            "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
-        )
+    check_together(phrases, threshold, lm, boost)
     form = None if raw is None else raw_format(raw)
     recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), form)
     alone = len(recordings) == 1 and manifest is None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from asr.evaluation.commands import RATES
-from asr.evaluation.table import percent, run_lines
+from asr.evaluation.table import by_group, percent, run_lines
 
 if TYPE_CHECKING:
     from asr.evaluation.commands import CommandEvaluation, CommandScore
@@ -24,16 +22,9 @@ def command_summary(
 
     nearest: the same recordings by free decoding and the nearest sentence, to stand beside.
     """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column(run.by, overflow="fold", min_width=12)
-    for heading in ("commands", "right", "wrong", "refused", "right %", "other", "taken", "taken %"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    groups = evaluation.groups if len(evaluation.groups) > 1 else ()
-    for group in groups:
-        table.add_row(Text(group.name), *_cells(group))
-    if groups:
-        table.add_section()
-    table.add_row(Text("total"), *_cells(evaluation.total), style="bold")
+    headings = ("commands", "right", "wrong", "refused", "right %", "other", "taken", "taken %")
+    rows = [(group.name, _cells(group)) for group in evaluation.groups]
+    table = by_group(run.by, headings, rows, _cells(evaluation.total))
     parts: list[RenderableType] = [*(Text(line) for line in run_lines(run)), table]
     if nearest is not None:
         parts += [Text(line) for line in nearest_lines(evaluation, nearest)]

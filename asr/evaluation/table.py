@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asr.evaluation.run import Run
     from asr.evaluation.scoring import Confusion, Evaluation, GroupScore
 
@@ -46,23 +48,32 @@ def run_lines(run: Run) -> list[str]:
 
 def summary(evaluation: Evaluation, run: Run | None = None, *, confusions: int = 5) -> RenderableType:
     """What rich prints: the run, the table by group, the most frequent confusions."""
-    # Without upright lines and double padding it fits into 80 columns
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column(run.by if run else "group", overflow="fold", min_width=12)
-    for heading in ("clips", "words", "WER %", "95 %", "sub", "del", "ins", "CER %", "SER %"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    groups = evaluation.groups if len(evaluation.groups) > 1 else ()
-    for group in groups:
-        table.add_row(Text(group.name), *_cells(group))
-    if groups:
-        table.add_section()
-    table.add_row(Text("total"), *_cells(evaluation.total), style="bold")
+    headings = ("clips", "words", "WER %", "95 %", "sub", "del", "ins", "CER %", "SER %")
+    rows = [(group.name, _cells(group)) for group in evaluation.groups]
+    table = by_group(run.by if run else "group", headings, rows, _cells(evaluation.total))
     parts: list[RenderableType] = [Text(line) for line in (run_lines(run) if run else [])]
     parts.append(table)
     if evaluation.confusions:
         top = ", ".join(f"{confusion_text(each)} ({each.count})" for each in evaluation.confusions[:confusions])
         parts.append(Text(f"Most frequent confusions: {top}"))
     return Group(*parts)
+
+
+def by_group(
+    kind: str, headings: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], total: Sequence[str]
+) -> Table:
+    """A table with a row for each group, if there are several, and one for all of them. kind: what the groups are."""
+    # Without upright lines and double padding it fits into 80 columns
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column(kind, overflow="fold", min_width=12)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    if len(rows) > 1:
+        for name, cells in rows:
+            table.add_row(Text(name), *cells)
+        table.add_section()
+    table.add_row(Text("total"), *total, style="bold")
+    return table
 
 
 def summary_text(evaluation: Evaluation, run: Run | None = None, *, width: int = 100) -> str:

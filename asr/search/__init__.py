@@ -6,9 +6,21 @@ from asr.search.backend import Backend, Cache, Memory
 from asr.search.beam import beam
 from asr.search.greedy import greedy
 from asr.search.guide import Blend, Guide
-from asr.search.hypothesis import Hypothesis, SearchOptions
+from asr.search.hypothesis import CTC_WEIGHT, Hypothesis, SearchOptions
 
-__all__ = ["Backend", "Blend", "Cache", "Guide", "Hypothesis", "Memory", "SearchOptions", "beam", "decode", "greedy"]
+__all__ = [
+    "CTC_WEIGHT",
+    "Backend",
+    "Blend",
+    "Cache",
+    "Guide",
+    "Hypothesis",
+    "Memory",
+    "SearchOptions",
+    "beam",
+    "decode",
+    "greedy",
+]
 
 
 def decode(

@@ -14,7 +14,7 @@ from torch import Tensor
 from asr.evaluation.scoring import score
 from asr.model.backend import TorchBackend
 from asr.model.transformer import Transformer
-from asr.search import SearchOptions, decode
+from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.search.hypothesis import BLANK
 from asr.training.data import IGNORED
 from asr.training.optimiser import make_optimiser
@@ -43,7 +43,7 @@ class Recogniser(L.LightningModule):
         self.model = Transformer(config.model, config.front_end, tokenizer.vocab_size)
         self.spec_augment = SpecAugment(config.spec_augment, config.front_end)
         beam = config.validation_beam
-        self.search = SearchOptions(beam=beam, ctc_weight=0.3 if beam > 1 else 0.0)
+        self.search = SearchOptions(beam=beam, ctc_weight=CTC_WEIGHT if beam > 1 else 0.0)
         self.loss = torch.zeros(())  # the latest
         self._texts: list[tuple[str, str]] = []  # reference and hypothesis
 
