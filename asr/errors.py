@@ -1,6 +1,6 @@
 """Errors of text, manifests, bundles and settings; all of them are CepstraError."""
 
-from audio.errors import AudioError, CepstraError
+from audio.errors import AudioError, CepstraError, SynthesisError
 
 __all__ = [
     "AudioError",
@@ -10,6 +10,7 @@ __all__ = [
     "GuidanceError",
     "ManifestError",
     "PhrasesError",
+    "SynthesisError",
     "TrainingError",
 ]
 

@@ -11,3 +11,7 @@ class AudioError(CepstraError):
 
 class AudioWarning(UserWarning):
     """Sound that was read, though something about it isn't as it should be."""
+
+
+class SynthesisError(CepstraError):
+    """An engine of synthetic speech that isn't there, or what it made of a text can't be used."""

@@ -18,6 +18,7 @@ from asr.cli.lm import lm_app
 from asr.cli.manifest import manifest_app
 from asr.cli.messages import explain, one_line_warnings
 from asr.cli.phrases import phrases_app
+from asr.cli.synthesize import synthesize
 from asr.cli.train import train
 from asr.cli.transcribe import transcribe
 
@@ -54,6 +55,7 @@ app.command()(transcribe)
 app.command()(listen)
 app.command()(evaluate)
 app.command()(features)
+app.command()(synthesize)
 app.command()(train)
 app.command()(export)
 app.add_typer(bundle_app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from asr.cli.messages import complain, naming
+from asr.cli.progress import progress_bar
 from asr.errors import ManifestError
 from asr.manifest.check_settings import CheckSettings, SoundLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from asr.manifest.faults import Fault
     from asr.manifest.records import Utterance
@@ -99,7 +100,7 @@ def check(
             sound=SoundLimits(tolerance, clipped, silence),
             ignore=tuple(ignore or ()),
         )
-    with _progress("checking sounds") as (start, advance):
+    with progress_bar("checking sounds") as (start, advance):
         report = check_manifests(manifests, settings, workers=workers, start=start, progress=advance)
     if json:
         _print_json(report.to_dict())
@@ -155,7 +156,7 @@ def import_(
         by_name = None if pattern is None else speaker_pattern(pattern)
     options = ImportOptions(audio_column, text_column, speaker_column, tuple(keep or ()), speaker, source, by_name)
     chosen = str(layout) if layout else detect(corpus)
-    with _progress(f"importing ({chosen})") as (_, advance):
+    with progress_bar(f"importing ({chosen})") as (_, advance):
         utterances, faults = import_corpus(corpus, chosen, options, workers=workers, progress=advance)
     _list(faults, err=True)
     if has_errors(faults) and not skip_faulty:
@@ -308,19 +309,6 @@ def _summary(utterances: Sequence[Utterance]) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """A bar on standard error, if that is a terminal: a function that sets the total, and one that advances it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda total: bar.update(task, total=total), lambda done: bar.advance(task, done)
 
 
 FAR = 0.2  # of all rows: a share that is off by more is told

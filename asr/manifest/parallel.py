@@ -23,7 +23,7 @@ def parallel(
 ) -> Iterator[Out]:
     """What `work` gives for each item, in order. workers: None is one per core that this process may use."""
     remaining = iter(items)
-    with ThreadPoolExecutor(workers or _cores()) as pool:
+    with ThreadPoolExecutor(workers or cores()) as pool:
         # in blocks, so that a million rows aren't a million futures
         while block := list(islice(remaining, 512)):
             for result in pool.map(work, block):
@@ -32,6 +32,6 @@ def parallel(
                 yield result
 
 
-def _cores() -> int:
+def cores() -> int:
     """Those that this process may use, which in a container are fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from asr.errors import ConfigError
+from asr.errors import ConfigError, TrainingError
 from asr.files import write_atomically
-from asr.training.console import rank
-from asr.training.lock import locked
+from asr.lock import locked
+from asr.training.console import rank, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ class Folder:
             return
         with ExitStack() as stack:
             try:
-                stack.enter_context(locked(self.path))
+                stack.enter_context(locked(self.path, "training", TrainingError, say))
             except OSError as error:
                 raise ConfigError(f"{self.path}: can't be written ({error.strerror}); choose another output") from None
             yield

@@ -16,13 +16,13 @@ import pytest
 import yaml
 
 from asr.errors import TrainingError
+from asr.lock import locked
 from asr.manifest import Utterance
 from asr.tokenizer import Tokenizer
 from asr.training.advice import advice
 from asr.training.batches import BatchStream
 from asr.training.corpus import Packed
 from asr.training.folder import Folder
-from asr.training.lock import locked
 from asr.training.settings import build
 from audio.augmentation import Augmenter
 
@@ -94,9 +94,10 @@ def test_the_poison_works(tmp_path: Path, poisoned: dict[str, str]) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from asr.training.lock import locked
+from asr.errors import TrainingError
+from asr.lock import locked
 
-with locked(Path(sys.argv[1])):
+with locked(Path(sys.argv[1]), "training", TrainingError, print):
     child = os.fork()
     if not child:  # as a data loader is: it lives on when its parent is killed, and must not hold the folder
         time.sleep(100)
@@ -134,28 +135,31 @@ def test_two_trainings_cannot_share_a_folder(
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
     holder.kill()  # nothing of it tidies up
     holder.wait()
-    with locked(tmp_path / "run"):
+    with locked(tmp_path / "run", "training", TrainingError, print):
         pass
     assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_who_leaves_a_folder_lets_others_in(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    with pytest.raises(TrainingError, match="another training is writing into it"), locked(tmp_path / "run"):
+    with (
+        pytest.raises(TrainingError, match="another training is writing into it"),
+        locked(tmp_path / "run", "training", TrainingError, print),
+    ):
         pass
     assert holder.stdin
     holder.stdin.write("\n")
     holder.stdin.flush()
     holder.wait()
-    with locked(tmp_path / "run"):
+    with locked(tmp_path / "run", "training", TrainingError, print):
         assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
 
 
 def test_folders_made_for_nothing_go_again_and_others_stay(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with locked(tmp_path / "there" / "new" / "run"):
+    with locked(tmp_path / "there" / "new" / "run", "training", TrainingError, print):
         assert (tmp_path / "there" / "new" / "run").is_dir()
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
-    with locked(tmp_path / "run"):
+    with locked(tmp_path / "run", "training", TrainingError, print):
         (tmp_path / "run" / "last.ckpt").touch()
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["last.ckpt"]
 

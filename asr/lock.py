@@ -1,4 +1,4 @@
-"""One training at a time in a folder: a lock that the system takes back when the process ends, however it ends."""
+"""One process at a time in a folder: a lock that the system takes back when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-from asr.errors import TrainingError
-from asr.training.console import say
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from asr.errors import CepstraError
 
 if sys.platform == "win32":
     import msvcrt
@@ -31,17 +30,17 @@ else:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, what: str, error: type[CepstraError], say: Callable[[str], None]) -> Iterator[None]:
     """Hold the folder, which is made for it; what was made goes again where nothing else has been put into it.
 
-    Raises TrainingError where another process holds it, OSError where the folder can't be written. Where the file
-    system knows no locks that is said, and nothing held.
+    what: is writing into it, such as "training". Raises `error` where another process holds it, OSError where the
+    folder can't be written. Where the file system knows no locks that is said, and nothing held.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
     try:
-        file = _open(path)
+        file = _open(path, what, error, say)
         try:
             yield
         finally:
@@ -54,21 +53,21 @@ def locked(folder: Path) -> Iterator[None]:
                 each.rmdir()
 
 
-def _open(path: Path) -> BinaryIO:
-    """The locked file. Raises TrainingError where it is somebody else's."""
+def _open(path: Path, what: str, error: type[CepstraError], say: Callable[[str], None]) -> BinaryIO:
+    """The locked file. Raises `error` where it is somebody else's."""
     while True:
         file = path.open("a+b")
         try:
             _lock(file)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-                say(f"{path.parent}: can't be locked ({error.strerror}); see that no second training writes into it")
+        except OSError as fault:
+            if fault.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                say(f"{path.parent}: can't be locked ({fault.strerror}); see that no second {what} writes into it")
                 return file
             file.seek(0)
             holder = file.read(20).decode("ascii", "replace").strip()
             file.close()
-            raise TrainingError(
-                f"{path.parent}: another training is writing into it{f' (process {holder})' if holder else ''}; wait "
+            raise error(
+                f"{path.parent}: another {what} is writing into it{f' (process {holder})' if holder else ''}; wait "
                 "for its end, stop it, or choose another output"
             ) from None
         with suppress(OSError):
