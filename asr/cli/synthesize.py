@@ -42,7 +42,7 @@ def synthesize(
     ],
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for sound and manifests.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="For sound and manifests.", show_default=False)
     ],
     count: Annotated[int, typer.Option(min=0, metavar="N", help="Utterances; 0: each text once.")] = 0,
     engine: Annotated[
@@ -76,11 +76,13 @@ def synthesize(
     ] = False,
     noises: Annotated[
         Path | None,
-        typer.Option(metavar="DIR|MANIFEST", help="Recordings of noise for --vary.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Noise for --vary: a folder of recordings, or a manifest.", show_default=False
+        ),
     ] = None,
     rooms: Annotated[
         Path | None,
-        typer.Option(metavar="DIR|MANIFEST", help="Impulse responses of rooms for --vary.", show_default=False),
+        typer.Option(metavar="FOLDER", help="Rooms for --vary: impulse responses, as --noises.", show_default=False),
     ] = None,
     piper_model: Annotated[
         list[Path] | None,
@@ -88,7 +90,7 @@ def synthesize(
     ] = None,
     kokoro: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Kokoro's model; CEPSTRA_KOKORO without it.", show_default=False),
+        typer.Option(metavar="FOLDER", help="Kokoro's model; CEPSTRA_KOKORO without it.", show_default=False),
     ] = None,
     language: Annotated[str, typer.Option(metavar="CODE", help="Language of the texts.")] = "en",
     workers: Annotated[
@@ -98,7 +100,7 @@ def synthesize(
         bool, typer.Option("--restart", help="Throw away what the folder holds of an earlier run.")
     ] = False,
 ) -> None:
-    """Speak sentences with synthetic voices: recordings to train on or to test with.
+    """Speak sentences with synthetic voices, to train and test with.
 
     Interrupted and started again, it goes on where it stopped. The exit code is 1 if an engine failed.
     """
@@ -124,7 +126,8 @@ def synthesize(
         try:
             made = run(
                 prompts, output, count=count, engines=specs, seed=seed, split=shares, hold_out=hold_out or (),
-                vary=vary, noises=noises, rooms=rooms, language=language, workers=workers, restart=restart, progress=show, say=complain,
+                vary=vary, noises=noises, rooms=rooms, language=language, workers=workers, restart=restart,
+                progress=show, say=complain,
             )  # fmt: skip
         except KeyboardInterrupt:
             interrupted = True

@@ -1,7 +1,7 @@
 """Processes that make utterances side by side.
 
-They are programs of their own rather than multiprocessing's: a script that calls this needs no `__name__ == "__main__"`, an
-engine that crashes costs one utterance and not the run, and Ctrl-C reaches this process alone.
+They are programs of their own rather than multiprocessing's: a script that calls this needs no `if __name__ ...`,
+an engine that crashes costs one utterance and not the run, and Ctrl-C reaches this process alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """hibari-tts: one natural English voice, of which every utterance makes another speaker.
 
 hibari's network predicts spectra and pitch, and a vocoder turns them into sound. Between the two, pitch and its
-liveliness are scaled, the spectral envelope is stretched and bent (a longer or shorter vocal tract), and level over frequency,
-breathiness and speed vary.
+liveliness are scaled, the spectral envelope is stretched and bent (a longer or shorter vocal tract), and level over
+frequency, breathiness and speed vary.
 """
 
 from __future__ import annotations

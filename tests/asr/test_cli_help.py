@@ -13,10 +13,17 @@ from typer.testing import CliRunner
 from asr.cli.commands import app
 
 MANIFEST = ("check", "import", "split", "stats")
-COMMANDS = [("transcribe",), ("evaluate",), ("features",), ("lm", "train"), *(("manifest", name) for name in MANIFEST)]
+COMMANDS = [
+    ("transcribe",),
+    ("evaluate",),
+    ("features",),
+    ("lm", "train"),
+    ("synthesize",),
+    *(("manifest", name) for name in MANIFEST),
+]
 VALUES = {
     "FILE", "FOLDER", "MANIFEST", "CORPUS", "N", "SECONDS", "CODE", "NAME", "COLUMN", "REGEX", "SHARE", "DBFS", "SPEC",
-    "NAME=SHARE,...", "TEXT", "ENCODING:RATE:CHANNELS",
+    "NAME=SHARE,...", "TEXT", "PHRASES", "ENCODING:RATE:CHANNELS",
 }  # fmt: skip
 
 
