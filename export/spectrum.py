@@ -56,7 +56,6 @@ def _recipe(spec: MfccSpec) -> tuple[list[NodeProto], Constants]:
         "turn": np.array(spec.fft),
         "cos": np.cos(angle),
         "sin": -np.sin(angle),
-        "taper": spec.scale * window(spec)[:, None],
     }
     steps: list[tuple[str, list[str], str, dict[str, int]]] = [
         ("Mul", ["sample", "bin"], "steps", {}),
@@ -67,16 +66,17 @@ def _recipe(spec: MfccSpec) -> tuple[list[NodeProto], Constants]:
         ("Mul", ["waves", "taper"], "tapered", {}),
     ]
     last = "tapered"
+    taper = spec.scale * window(spec)[:, None]  # (frame, 1)
+    constants["taper"] = taper
     if spec.pre_emphasis:
-        # A sample counts as itself and, negatively, in the next one; the first stands before itself as well
-        alone, share = np.ones((size, 1)), np.full((size, 1), spec.pre_emphasis)
-        alone[0], share[-1] = 1 - spec.pre_emphasis, 0
-        constants |= {"alone": alone, "share": share, "next": np.minimum(np.arange(size) + 1, size - 1)}
+        # A sample counts where it stands and, negatively, in the next one; the first stands before itself as well
+        constants["taper"] = np.concatenate([taper[:1] * (1 - spec.pre_emphasis), taper[1:]])
+        constants["share"] = np.concatenate([spec.pre_emphasis * taper[1:], [[0]]])
+        constants["next"] = np.minimum(np.arange(size) + 1, size - 1)
         steps += [
-            ("Mul", [last, "alone"], "own", {}),
-            ("Gather", [last, "next"], "following", {"axis": 0}),
+            ("Gather", ["waves", "next"], "following", {"axis": 0}),
             ("Mul", ["following", "share"], "taken", {}),
-            ("Sub", ["own", "taken"], "emphasised", {}),
+            ("Sub", [last, "taken"], "emphasised", {}),
         ]
         last = "emphasised"
     if spec.remove_dc:
@@ -103,6 +103,8 @@ def _gives(nodes: list[NodeProto], constants: Constants, wanted: NDArray[np.floa
     output = helper.make_tensor_value_info(_TABLE, TensorProto.DOUBLE, wanted.shape)
     graph = helper.make_graph(nodes, "spectrum", [], [output], _tensors(constants))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     found = session.run(None, {})[0]
     return found.shape == wanted.shape and bool(np.abs(found - wanted).max() <= 1e-12 * np.abs(wanted).max())
