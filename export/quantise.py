@@ -101,7 +101,9 @@ def _rounded(name: str, kind: str) -> list[NodeProto]:
         helper.make_node("ReduceMax", [size, "int8_last_axis"], [f"{name}_most"], keepdims=1),
         helper.make_node("Max", [f"{name}_most", "int8_least"], [f"{name}_peak"]),
         helper.make_node("Div", [name, f"{name}_peak"], [f"{name}_share"]),
-        helper.make_node("QuantizeLinear", [f"{name}_share", f"int8_{kind}_step", f"int8_{kind}_zero"], [f"{name}_codes"]),
+        helper.make_node(
+            "QuantizeLinear", [f"{name}_share", f"int8_{kind}_step", f"int8_{kind}_zero"], [f"{name}_codes"]
+        ),
     ]
 
 
