@@ -40,7 +40,7 @@ class Mfcc(nn.Module):
         self.spec = spec
         self.dither = dither
         mel = mel_matrix(spec)
-        bins = np.flatnonzero(mel.any(axis=0) | (spec.c0 == "energy"))  # those that matter
+        bins = spectrum_bins(spec)
         inner = (bins > 0) & (bins < spec.fft // 2)
         for name, table in {
             "dft": _frame_to_spectrum(spec, bins),  # (frame, 2 bins)
@@ -141,6 +141,11 @@ class Mfcc(nn.Module):
             seen = torch.arange(1, cepstra.shape[1] + 1, device=cepstra.device).clamp(max=width)[:, None]  # (T, 1)
             return cepstra - (sums[:, width:] - sums[:, :-width]) / seen
         return cepstra
+
+
+def spectrum_bins(spec: MfccSpec) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Numbers of the DFT's bins that matter, those that a mel filter or the energy reads."""
+    return np.flatnonzero(mel_matrix(spec).any(axis=0) | (spec.c0 == "energy"))
 
 
 def _frame_to_spectrum(spec: MfccSpec, bins: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Table:

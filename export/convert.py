@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from asr.bundle import Bundle, write_bundle
-from asr.errors import CepstraError
+from asr.errors import CepstraError, ConfigError
 from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.training.checkpoint import Trained, read_checkpoint
 from asr.training.weights import write_weights
 from export.graphs import OPSET, decoder_graph, encoder_graph
 from export.halve import halve
+from export.loss import MAX_WER_LOSS, Loss, as_fact, measure_loss, read_development
+from export.quantise import quantise
+from export.spectrum import compute_spectrum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from asr.search.backend import Floats
+
+Precision: TypeAlias = Literal["float32", "float16", "int8"]
 
 BOUND = 1e-3  # largest difference between a log-probability of torch and of ONNX Runtime
 # Batch sizes and seconds; training sees at most half a minute, and the exporter's own example was 3 times 1.5 s
@@ -45,10 +50,12 @@ class Parity:
 
 @dataclass(frozen=True)
 class Exported:
-    """What the comparisons with torch gave."""
+    """What the comparisons gave."""
 
-    parity: Parity  # of the float32 graphs
-    half: Parity | None = None  # of those written, where their weights were halved
+    parity: Parity  # of the float32 graphs with torch
+    precision: Precision = "float32"
+    rounded: Parity | None = None  # of those written, where their weights were rounded
+    losses: tuple[Loss, ...] = ()  # of word error rate, where their weights were rounded and manifests given
 
 
 def export(
@@ -56,15 +63,24 @@ def export(
     output: Path,
     *,
     name: str | None = None,
-    half: bool = False,
+    precision: Precision = "float32",
+    manifests: Sequence[Path] = (),
+    max_wer_loss: float = MAX_WER_LOSS,
     facts: dict[str, Any] | None = None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> Exported:
-    """Write the bundle of a checkpoint, with float16 weights if half; stage is told what begins.
+    """Write the bundle of a checkpoint, or of weights (.safetensors); stage is told what begins.
 
-    Raises CepstraError where the graphs don't say what the model says. That is judged in float32: what halving the
-    weights changes is measured too, but is a matter of error rates.
+    precision: of the weights. manifests: recordings over which those rounded are compared with float32.
+    max_wer_loss: points of word error rate that rounding may cost there, greedily or with a beam of 4.
+    Raises CepstraError where the graphs don't say what the model says (judged in float32: what rounding changes is
+    measured too, but is a matter of error rates), and where rounding costs more than it may.
     """
+    if not 0 <= max_wer_loss <= 100:
+        raise ConfigError(f"max_wer_loss={max_wer_loss!r} must be from 0 to 100 points")
+    if manifests and precision == "float32":
+        raise ConfigError("manifests: in float32 nothing is rounded, so that there is nothing to compare")
+    utterances = read_development(manifests)
     trained = read_checkpoint(checkpoint)
     bundle = to_bundle(trained, name or output.stem, facts or {}, stage)
     stage("comparing with torch")
@@ -73,13 +89,40 @@ def export(
         raise CepstraError(
             f"{checkpoint}: ONNX Runtime differs from torch by {parity.worst:.2g}, more than {BOUND}; not written"
         )
-    halved = None
-    if half:
-        stage("halving the weights")
-        bundle = replace(bundle, encoder=halve(bundle.encoder), decoder=halve(bundle.decoder), precision="float16")
-        halved = compare(trained, bundle)
-    write_bundle(output, bundle)
-    return Exported(parity, halved)
+    if precision == "float32":
+        write_bundle(output, bundle)
+        return Exported(parity)
+    stage("rounding the weights")
+    rounded = round_weights(bundle, precision)
+    difference = compare(trained, rounded)
+    losses = measure_loss(bundle, rounded, utterances, stage) if utterances else []
+    for loss in losses:
+        if loss.points > max_wer_loss:
+            raise CepstraError(_refusal(checkpoint, loss, precision, max_wer_loss))
+    if losses or precision == "int8":  # that of float16 is known to be next to nothing
+        rounded = replace(rounded, facts={**rounded.facts, "wer_loss": as_fact(losses)})
+    write_bundle(output, rounded)
+    return Exported(parity, precision, difference, tuple(losses))
+
+
+def round_weights(bundle: Bundle, precision: Precision) -> Bundle:
+    """A float32 bundle with its weights in float16, or in int8 with what is no matrix product in float16.
+
+    Raises CepstraError for a weight too large for float16.
+    """
+    encoder, decoder = bundle.encoder, bundle.decoder
+    if precision == "int8":
+        encoder, decoder = quantise(compute_spectrum(encoder, bundle.front_end)), quantise(decoder)
+    return replace(bundle, encoder=halve(encoder), decoder=halve(decoder), precision=precision)
+
+
+def _refusal(checkpoint: Path, loss: Loss, precision: Precision, most: float) -> str:
+    other = "float16 (--half)" if precision == "int8" else "float32"
+    return (
+        f"{checkpoint}: {precision} costs {loss.points:.2f} points of word error rate, more than {most:g} "
+        f"({loss.told(precision)}, {loss.utterances} utterances); not written: export it in {other}, "
+        "or allow more with --max-wer-loss"
+    )
 
 
 def export_weights(checkpoint: Path, output: Path) -> None:

@@ -124,6 +124,9 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and value.keys() == {"utterances", "wer", "cer"}:
             wer, cer = _percent(value["wer"]), _percent(value["cer"])
             yield f"{indent}{_shown(key)}: WER {wer}, CER {cer}, {value['utterances']} utterances"
+        elif isinstance(value, Mapping) and value.keys() == {"float32", "written"}:
+            before, after = (f"{100 * value[key]:.2f} %" for key in ("float32", "written"))
+            yield f"{indent}{_shown(key)}: WER {before} in float32, {after} as written"
         elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
             for number, item in enumerate(value, start=1):
                 yield from _lines({f"{key} {number}": item}, indent)
