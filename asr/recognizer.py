@@ -43,6 +43,7 @@ Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating
 AnySource = TypeVar("AnySource", bound=Source)
 
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
+DEFAULT_WEIGHTS = DEFAULT_BUNDLE.with_suffix(".safetensors")  # of the same model, to train on from
 SHIPPED = "the one that ships with Cepstra"  # what it is called where a path stands otherwise
 PIECE_SECONDS = 10.0  # longer sound is cut at its pauses: a model hears best what is as long as what it learnt from
 BATCH_SECONDS = 60.0  # padding included, of what is decoded together

@@ -15,6 +15,7 @@ from asr.cli.export import export
 from asr.cli.features import features
 from asr.cli.listen import listen
 from asr.cli.lm import lm_app
+from asr.cli.make import make
 from asr.cli.manifest import manifest_app
 from asr.cli.messages import explain, one_line_warnings
 from asr.cli.phrases import phrases_app
@@ -56,6 +57,7 @@ app.command()(listen)
 app.command()(evaluate)
 app.command()(features)
 app.command()(synthesize)
+app.command()(make)
 app.command()(train)
 app.command()(export)
 app.add_typer(bundle_app)

@@ -1,0 +1,140 @@
+"""What is to be made, and the folder in which it is worked on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from asr.errors import ConfigError
+from asr.files import make_folder, write_atomically
+from asr.lock import locked
+from asr.recognizer import DEFAULT_WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SPLIT: Final = {"train": 0.76, "dev": 0.12, "test": 0.12}  # of the speakers: learnt from, chosen by, measured with
+_LEAST, _MOST = 200, 100_000  # recordings: of fewer, those held out would be too few to calibrate with
+
+
+@dataclass(frozen=True)
+class MakeSettings:
+    """All that the result depends on, but for what the files hold."""
+
+    phrases: Path
+    count: int = 1200  # recordings of the phrase file's sentences
+    others: int = 1200  # recordings of other sentences, so that the model forgets nothing
+    engines: tuple[str, ...] = ()  # that speak; none: all that are installed
+    recordings: tuple[Path, ...] = ()  # manifests of the user's own, which count more
+    base: tuple[Path, ...] = ()  # manifests of other speech to learn from
+    steps: int = 400  # of the optimiser
+    precision: str = "int8"  # of the bundle
+    start_from: Path = DEFAULT_WEIGHTS
+    language: str = "en"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("count", self.count), ("others", self.others)):
+            if not _LEAST <= value <= _MOST:
+                raise ConfigError(f"{name} is {value}; use {_LEAST} to {_MOST}")
+        if not 1 <= self.steps <= 1_000_000:
+            raise ConfigError(f"steps is {self.steps}; use 1 to 1000000")
+
+    def to_dict(self) -> dict[str, Any]:
+        """With digests of the files, so that a changed one is noticed."""
+        found = asdict(self)
+        files = [self.phrases, *self.recordings, *self.base, self.start_from]
+        found["digests"] = [_digest(path) for path in files]
+        plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
+        return plain
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """The folder with everything that is made on the way. Each part is made once."""
+
+    path: Path
+
+    @property
+    def settings(self) -> Path:
+        """What was asked for."""
+        return self.path / "make.json"
+
+    @property
+    def speech(self) -> Path:
+        """Recordings of the sentences, and their manifests."""
+        return self.path / "speech"
+
+    @property
+    def others(self) -> Path:
+        """Recordings of other sentences, and their manifests."""
+        return self.path / "others"
+
+    @property
+    def training(self) -> Path:
+        """Settings of the training, for whoever wants to change them and train again."""
+        return self.path / "train.yaml"
+
+    @property
+    def run(self) -> Path:
+        """What the training writes."""
+        return self.path / "run"
+
+    def own(self, split: str) -> Path:
+        """The user's recordings of a split."""
+        return self.path / f"recordings.{split}.jsonl"
+
+    def manifests(self, split: str) -> list[Path]:
+        """Everything that is said in a split, the phrase file's sentences first."""
+        places = (self.speech / f"{split}.jsonl", self.own(split), self.others / f"{split}.jsonl")
+        return [path for path in places if path.exists()]
+
+    @contextmanager
+    def begun(self, settings: MakeSettings, say: Callable[[str], None], *, restart: bool) -> Iterator[None]:
+        """Keep other runs out, and remember what is asked for. Raises ConfigError where that was something else."""
+        make_folder(self.path.parent, ConfigError)
+        with locked(self.path, "make", ConfigError, say):
+            asked = settings.to_dict()
+            if restart:
+                self._clear()
+            elif (old := self._old()) is None:
+                if any(path.name != ".lock" for path in self.path.iterdir()):
+                    raise ConfigError(f"{self.path}: holds something else; name another folder with --work")
+            elif old != asked:
+                changed = ", ".join(key for key in asked if old.get(key) != asked[key]) or "format"
+                raise ConfigError(
+                    f"{self.path}: holds a run with other settings ({changed}); --restart begins anew, and --work "
+                    "names another folder"
+                )
+            write_atomically(self.settings, json.dumps(asked, indent=1) + "\n", ConfigError)
+            yield
+
+    def _old(self) -> dict[str, Any] | None:
+        if not self.settings.exists():
+            return None
+        try:
+            found = json.loads(self.settings.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _clear(self) -> None:
+        """Throw away what an earlier run has left, and nothing that isn't its own."""
+        if self._old() is None:
+            return
+        for folder in (self.speech, self.others, self.run, self.path / "cache"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for file in (self.training, self.settings, *(self.own(split) for split in SPLIT)):
+            file.unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror}); check the path") from None
