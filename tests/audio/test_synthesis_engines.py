@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -48,12 +49,11 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, Path]:
     | st.sampled_from(["-rf", "{out}", "{text}", "$(touch /tmp/x)", 'a\'; rm "b" \\', "`id`", "%s", "*", "~", "é🙂"])
 )
 def test_a_program_gets_the_text_as_it_is(echo: tuple[Command, Path], text: str) -> None:
-    import json
-
     command, note = echo
     samples = command.speak(text, command.draw("echo", (), RNG(0)), RNG(0))
     assert json.loads(note.read_text()) == [f"text={text}", f"{text}\n"]
-    assert (samples.dtype, samples.shape) == (np.float32, (16000,))
+    assert samples.dtype == np.float32
+    assert samples.shape == (16000,)
 
 
 def command(script: str, seconds: float = 20) -> Command:
