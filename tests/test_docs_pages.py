@@ -28,8 +28,14 @@ PAGES = (
     "docs/phrases.md",
     "docs/guidance.md",
     "docs/commands.md",
+    "docs/synthesis.md",
     "data_manifests/README.md",
 )
+VOICES = """Pty Language Age/Gender VoiceName File
+ 2 en-us --/M English_(America) gmw/en-US
+ 5 variant --/M male1 !v/m1
+ 5 variant --/F female1 !v/f1
+"""
 PROGRAMS = ("cepstra", "ffmpeg", "arecord")
 
 
@@ -74,11 +80,17 @@ def folder(tmp_path: Path) -> Path:
     for name in ("my.cepstra", "model.cepstra"):
         shutil.copy(DEFAULT_BUNDLE, tmp_path / name)
     shutil.copytree(ROOT / "data_manifests" / "example", tmp_path / "data_manifests" / "example")
-    programs = {"cepstra": f'exec "{sys.executable}" -m asr "$@"', "arecord": f'exec cat "{sample}"'}
+    tone = f'exec "{sys.executable}" -S "{ROOT / "tests" / "asr" / "synthesis_engine.py"}"'
+    programs = {
+        "cepstra": f'exec "{sys.executable}" -m asr "$@"',
+        "arecord": f'exec cat "{sample}"',
+        "mytts": f'{tone} "$2" "$1"',
+        "espeak-ng": f'case $1 in --v*) echo "$VOICES";; *) for out; do :; done; {tone} "$out" "$(cat)";; esac',
+    }
     for name, script in programs.items():
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.write_text(f"#!/bin/sh\nVOICES='{VOICES}'\n{script}\n")
         path.chmod(0o755)
     return tmp_path
 

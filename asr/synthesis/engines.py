@@ -72,23 +72,26 @@ def divide_voices(
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """Split to engine to voices, so that no two splits share one, but for engines that make their speakers.
 
-    shares: of each split; an engine with fewer voices than splits speaks in those of the largest shares alone.
+    shares: of each split. Engines with fewer voices than splits have them divided together, so that two programs of one
+    voice each may speak in one split each; a single one speaks in that of the largest share.
     held_out: engines that speak in one split alone, where no other engine does, and that split.
     Raises SynthesisError where a split would have no voice.
     """
     voices: dict[str, dict[str, tuple[str, ...]]] = {split: {} for split in shares}
-    for number, (name, engine) in enumerate(engines.items()):
-        splits = [held_out[name]] if name in held_out else [one for one in shares if one not in held_out.values()]
-        splits.sort(key=lambda split: -shares[split])
-        if engine.makes_speakers and len(engine.voices) < len(splits):
-            pools = [list(engine.voices)] * len(splits)
+    rng = np.random.default_rng(seed)
+    open_splits = sorted((one for one in shares if one not in held_out.values()), key=lambda split: -shares[split])
+    few: list[tuple[str, str]] = []
+    for name, engine in engines.items():
+        pool = [(name, voice) for voice in engine.voices]
+        if name in held_out:
+            _give(voices, [held_out[name]], [pool])
+        elif len(pool) >= len(open_splits):
+            _give(voices, open_splits, _cut(pool, [shares[split] for split in open_splits], rng))
+        elif engine.makes_speakers:
+            _give(voices, open_splits, [pool] * len(open_splits))
         else:
-            rng = np.random.default_rng([seed, number])
-            mixed = [engine.voices[int(i)] for i in rng.permutation(len(engine.voices))]
-            pools = _cut(mixed, [shares[split] for split in splits])
-        for split, pool in zip(splits, pools, strict=True):
-            if pool:
-                voices[split][name] = tuple(pool)
+            few += pool
+    _give(voices, open_splits, _cut(few, [shares[split] for split in open_splits], rng))
     for split, found in voices.items():
         if not found:
             raise SynthesisError(
@@ -97,8 +100,18 @@ def divide_voices(
     return voices
 
 
-def _cut(voices: list[str], shares: list[float]) -> list[list[str]]:
-    """By shares, which fall; one each at least, as far as they go."""
+def _give(
+    voices: dict[str, dict[str, tuple[str, ...]]], splits: Sequence[str], pools: Sequence[list[tuple[str, str]]]
+) -> None:
+    """Put (engine, voice) pairs down for their splits."""
+    for split, pool in zip(splits, pools, strict=True):
+        for name, voice in pool:
+            voices[split][name] = (*voices[split].get(name, ()), voice)
+
+
+def _cut(voices: list[tuple[str, str]], shares: list[float], rng: np.random.Generator) -> list[list[tuple[str, str]]]:
+    """Mixed, and cut by shares, which fall; one each at least, as far as they go."""
+    voices = [voices[int(i)] for i in rng.permutation(len(voices))]
     counts = [1 if i < len(voices) else 0 for i in range(len(shares))]
     for _ in range(len(voices) - sum(counts)):
         total = sum(shares)

@@ -113,9 +113,8 @@ def _with_domain(line: str) -> Prompt:
 
 def _drawn(phrases: PhraseSet, count: int, seed: int) -> list[Prompt]:
     if not count and phrases.sentences > MOST_SENTENCES:
-        raise SynthesisError(
-            f"{phrases.name}: has {phrases.sentences:.3g} sentences; say with --count how many to make"
-        )
+        many = f"{phrases.sentences:,}" if phrases.sentences < 10**15 else f"about {phrases.sentences:.2e}"
+        raise SynthesisError(f"{phrases.name}: has {many} sentences; say with --count how many to make")
     found: list[Prompt] = []
     for sentence in covering(phrases, count or phrases.sentences, seed):
         command = phrases.command(sentence)
