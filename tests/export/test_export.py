@@ -282,7 +282,7 @@ def test_what_int8_costs_is_measured_told_and_noted(toy: Toy, tmp_path: Path) ->
         (
             "int8",
             [Loss(1, 0.02, 0.022, 9), Loss(4, 0.02, 0.1, 9)],
-            "10.00 % in int8, 9 utterances); not written: export it in float16 (--half), or allow more with --max-wer-loss",
+            "9 utterances); not written: export it in float16 (--half), or allow more with --max-wer-loss",
         ),
         ("float16", [Loss(1, 0.02, 0.03, 9), Loss(4, 0.02, 0.02, 9)], "export it in float32"),
     ],
