@@ -9,7 +9,7 @@ The pair is unsigned activations by signed weights: ONNX Runtime has fast kernel
 plain loop for two signed matrices on x86. Processors with AVX2 or AVX-512 but without VNNI add two neighbouring
 products in 16 bits, where they saturate above 32,767. So no two weights of one sign among the four rows that a kernel
 takes at once add up to more than 128, and 255 · 128 = 32,640 fits: every processor gives the same sums. That costs a
-quarter of the resolution of a full eight bits; seven bits for all weights would cost half.
+third of the resolution of a full eight bits; seven bits for all weights would cost half.
 """
 
 from __future__ import annotations
