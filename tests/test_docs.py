@@ -1,4 +1,4 @@
-"""What README, the training and the export page say to type is typed, in a folder with files of the names that they use."""
+"""What README, training and export pages say to type is typed, in a folder with files of the names that they use."""
 
 from __future__ import annotations
 
