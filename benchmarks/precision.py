@@ -3,8 +3,8 @@
   python benchmarks/precision.py CHECKPOINT [--manifest dev.jsonl ...] [--repeats 40] [--seconds 0.5 2.15 5 10]
 
 CHECKPOINT is one of `cepstra train`, or weights (.safetensors). All precisions encode and decode the same sound in
-turn, one clip at a time, on one thread and on two; the fastest of the repeats counts, since others may be at work on
-the machine. With manifests, error rates follow, greedily and with a beam of 4, and how many texts batches of 16 change.
+turn, one clip at a time; the fastest of the repeats counts, since others may be at work on the machine. On one thread
+that is the thread's own time, on two threads time as it passes. With manifests, error rates follow, greedily and with a beam of 4, and how many texts batches of 16 change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from audio.reading import read_audio
 from export.convert import Precision, round_weights, to_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from asr.bundle import Bundle
     from asr.manifest.records import Utterance
@@ -57,17 +57,17 @@ def sound(seconds: float) -> Floats:
     return np.asarray(np.tile(joined, 1 + int(seconds * 16000) // len(joined))[: int(seconds * 16000)])
 
 
-def measure(backend: OnnxBackend, clip: Floats, fastest: Fastest) -> None:
+def measure(backend: OnnxBackend, clip: Floats, fastest: Fastest, clock: Callable[[], float]) -> None:
     """Once more."""
-    start = time.perf_counter()
+    start = clock()
     memory = backend.encode([clip])
-    encoded = time.perf_counter()
+    encoded = clock()
     decode(backend, memory, [len(clip) / 16000], SearchOptions())
-    decoded = time.perf_counter()
+    decoded = clock()
     cache, tokens = memory.cache, np.ones(1, np.int64)
     for _ in range(STEPS):
         _, cache = backend.step(tokens, cache)
-    stepped = time.perf_counter()
+    stepped = clock()
     fastest.encode = min(fastest.encode, encoded - start)
     fastest.whole = min(fastest.whole, decoded - start)
     fastest.step = min(fastest.step, (stepped - decoded) / STEPS)
@@ -78,16 +78,17 @@ def speeds(bundles: dict[str, Bundle], seconds: Sequence[float], threads: int, r
     table = Table(title=f"{threads} thread{'s' if threads > 1 else ''}; float32 in ms, the others as a share of it")
     for column in ("sound", "precision", "load", "encoder", "decoder step", "greedy, in all"):
         table.add_column(column, justify="right")
+    clock = time.thread_time if threads == 1 else time.perf_counter
     for length in seconds:
         clip, fastest = sound(length), {name: Fastest() for name in bundles}
         backends = {name: OnnxBackend(bundle, threads) for name, bundle in bundles.items()}
         for repeat in range(repeats):
             for name, bundle in bundles.items():
                 if repeat < 5:
-                    start = time.perf_counter()
+                    start = clock()
                     OnnxBackend(bundle, threads)
-                    fastest[name].load = min(fastest[name].load, time.perf_counter() - start)
-                measure(backends[name], clip, fastest[name])
+                    fastest[name].load = min(fastest[name].load, clock() - start)
+                measure(backends[name], clip, fastest[name], clock)
         base = vars(fastest["float32"])
         for name, values in fastest.items():
             cells = [
