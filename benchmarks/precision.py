@@ -4,7 +4,8 @@
 
 CHECKPOINT is one of `cepstra train`, or weights (.safetensors). All precisions encode and decode the same sound in
 turn, one clip at a time; the fastest of the repeats counts, since others may be at work on the machine. On one thread
-that is the thread's own time, on two threads time as it passes. With manifests, error rates follow, greedily and with a beam of 4, and how many texts batches of 16 change.
+that is the thread's own time, on two threads time as it passes. With manifests, error rates follow, greedily and with a
+beam of 4, and how many texts batches of 16 change.
 """
 
 from __future__ import annotations
