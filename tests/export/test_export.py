@@ -302,8 +302,9 @@ def test_a_bundle_that_loses_too_much_is_not_written(
 @pytest.mark.parametrize(
     ("arguments", "error", "told"),
     [
-        ({"max_wer_loss": -100}, ConfigError, "from 0 to 100"),
-        ({"max_wer_loss": math.nan}, ConfigError, "from 0 to 100"),
+        ({"max_wer_loss": -100}, ConfigError, "0 or more"),
+        ({"max_wer_loss": math.nan}, ConfigError, "0 or more"),
+        ({"max_wer_loss": math.inf}, ConfigError, "0 or more"),
         ({"precision": "float32", "manifests": [SAMPLES]}, ConfigError, "nothing is rounded"),
         ({"manifests": [Path("gone.jsonl")]}, ManifestError, "gone.jsonl"),
     ],
