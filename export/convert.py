@@ -76,8 +76,8 @@ def export(
     Raises CepstraError where the graphs don't say what the model says (judged in float32: what rounding changes is
     measured too, but is a matter of error rates), and where rounding costs more than it may.
     """
-    if not 0 <= max_wer_loss <= 100:
-        raise ConfigError(f"max_wer_loss={max_wer_loss!r} must be from 0 to 100 points")
+    if not 0 <= max_wer_loss < math.inf:
+        raise ConfigError(f"max_wer_loss={max_wer_loss!r} must be a number of points, 0 or more")
     if manifests and precision == "float32":
         raise ConfigError("manifests: in float32 nothing is rounded, so that there is nothing to compare")
     utterances = read_development(manifests)

@@ -5,9 +5,11 @@ an answer doesn't depend on what else is in the batch. ONNX Runtime's own dynami
 whole tensor, and a loud neighbour, or the padding, would then change a text. Its MatMulNBits has a scale per row too,
 but needs a newer ONNX Runtime, and is slower than float32 on more than a few rows.
 
-The pair is unsigned activations by signed weights: ONNX Runtime has fast kernels for it on x86 and ARM; two signed
-matrices fall to a loop on x86. Weights keep to ±64: processors with AVX2 or AVX-512 but without VNNI add two products
-in 16 bits that saturate, and 2 · 255 · 64 = 32,640 is the most that fits. So every processor gives the same sums.
+The pair is unsigned activations by signed weights: ONNX Runtime has fast kernels for it on x86 and ARM, and falls to a
+plain loop for two signed matrices on x86. Processors with AVX2 or AVX-512 but without VNNI add two neighbouring
+products in 16 bits, where they saturate above 32,767. So no two weights of one sign among the four rows that a kernel
+takes at once add up to more than 128, and 255 · 128 = 32,640 fits: every processor gives the same sums. That costs a
+third of the resolution of a full eight bits; seven bits for all weights would cost half.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import NodeProto
 
-LARGEST = 64  # magnitude of a weight
+_MOST = 127  # of two weights together, before they are rounded; see above
+_AT_ONCE = 4  # rows
 _DOMAIN = "com.microsoft"  # of MatMulIntegerToFloat, in ONNX Runtime's CPU provider on every platform
 
 # Name, value: what all products share. Signed activations are ±127 about 128, those behind a ReLU 0 to 255
@@ -76,10 +79,18 @@ def quantise(graph: bytes) -> bytes:
 
 
 def eight_bits(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """(K, N) -> whole numbers (K, N) within ±64 and what a column of them is multiplied by (N,)."""
-    most = np.abs(weights).max(axis=0)
-    scale = np.where(most > 0, most / LARGEST, 1).astype(np.float32)
-    return np.rint(weights / scale).clip(-LARGEST, LARGEST).astype(np.int8), scale
+    """(K, N) -> whole numbers (K, N) from -127 to 127, and what a column of them is multiplied by (N,).
+
+    No two numbers of one sign within rows 4 i to 4 i + 3 of a column add up to more than 128.
+    """
+    rows, columns = weights.shape
+    fours = np.zeros((-(-rows // _AT_ONCE) * _AT_ONCE, columns), np.float32)
+    fours[:rows] = weights
+    fours = fours.reshape(-1, _AT_ONCE, columns)
+    pairs = [np.sort(np.maximum(sign * fours, 0), axis=1)[:, -2:].sum(axis=1).max(axis=0) for sign in (1, -1)]
+    most = np.maximum(*pairs)
+    scale = np.where(most > 0, most / _MOST, 1).astype(np.float32)
+    return np.rint(weights / scale).astype(np.int8), scale
 
 
 def _is_large_product(node: NodeProto, tensors: dict[str, TensorProto]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -57,7 +57,7 @@ def _recipe(spec: MfccSpec) -> tuple[list[NodeProto], Constants]:
         "cos": np.cos(angle),
         "sin": -np.sin(angle),
     }
-    steps: list[tuple[str, list[str], str, dict[str, int]]] = [
+    steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
         ("Mul", ["sample", "bin"], "steps", {}),
         ("Mod", ["steps", "turn"], "phase", {}),  # k n modulo fft, so that the angles stay small and exact
         ("Gather", ["cos", "phase"], "real", {}),

@@ -1,4 +1,4 @@
-"""What README and the training page say to type is typed, in a folder with files of the names that they use."""
+"""What README, training and export pages say to type is typed, in a folder with files of the names that they use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SHORT = (
 )
 
 
-def test_what_the_training_page_says_runs_from_recordings_to_model(tmp_path: Path) -> None:
+def test_what_the_training_and_export_pages_say_runs_from_recordings_to_model(tmp_path: Path) -> None:
     """One after the other, with the settings that stand there, in a folder with my.jsonl alone."""
     text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     (settings,) = re.findall(r"^```yaml\n# my\.yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -71,4 +71,9 @@ def test_what_the_training_page_says_runs_from_recordings_to_model(tmp_path: Pat
         line = command.replace("cepstra", f"{sys.executable} -c 'from asr.cli import main; main()'", 1)
         _run("bash", "-c", f"{line} {SHORT}" if command.startswith("cepstra train") else line, folder=tmp_path)
     assert (tmp_path / "runs" / "my" / "best.ckpt").is_file()
+    exports = re.findall(r"^    (cepstra .*)$", (ROOT / "docs" / "export.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(exports) == 2
+    for command in exports:  # after two steps an error rate is anything
+        line = command.replace("cepstra", f"{sys.executable} -c 'from asr.cli import main; main()'", 1)
+        _run("bash", "-c", line + " --max-wer-loss 100000" * ("--manifest" in line), folder=tmp_path)
     assert (tmp_path / "my.cepstra").stat().st_size > 10000

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import soundfile as sf
+import torch
 
+from asr.errors import CepstraError
 from asr.evaluation.scoring import score
 from asr.training.callbacks import Pictures
 from asr.training.run import train
@@ -85,6 +87,31 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def transcribed(bundle: Path, manifest: Path) -> list[dict[str, Any]]:
+    """What the command line writes, in a Python without torch."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, "transcribe", "--no-speech-detection", "--model", str(bundle),
+         "--format", "json", "--manifest", str(manifest)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def hard_to_round(best: Path, target: Path) -> Path:
+    """The same function, with a quarter of the hidden values ten thousand times louder and as much less heeded."""
+    content = torch.load(best, map_location="cpu", weights_only=True)
+    weights = content["state_dict"]
+    for name in [name for name in weights if name.endswith("ff.up.weight")]:
+        block = name.removesuffix("up.weight")
+        # Beside the loud ones the others vanish in 8 bits
+        weights[f"{block}up.weight"][::4] *= 1e4
+        weights[f"{block}up.bias"][::4] *= 1e4
+        weights[f"{block}down.weight"][:, ::4] /= 1e4
+    torch.save(content, target)
+    return target
+
+
 def test_words_are_learnt_exported_and_transcribed(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pictures, "on_validation_end", lambda *_: None)  # they have tests of their own
     settings: dict[str, Any] = {
@@ -113,14 +140,8 @@ def test_words_are_learnt_exported_and_transcribed(words: Path, monkeypatch: pyt
     best = train(build(settings))
     bundle = words / "words.cepstra"
     export(best, bundle)
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, "transcribe", "--no-speech-detection", "--model", str(bundle),
-         "--format", "json", "--manifest", str(words / "dev.jsonl")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    results = transcribed(bundle, words / "dev.jsonl")
     said = [json.loads(line)["text"] for line in (words / "dev.jsonl").read_text().splitlines()]
-    results = [json.loads(line) for line in done.stdout.splitlines()]
     heard = [result["text"] for result in results]
     assert np.mean([a == b for a, b in zip(said, heard, strict=True)]) >= 0.9, list(zip(said, heard, strict=True))
     # What validation said while training is what the exported model does
@@ -130,6 +151,18 @@ def test_words_are_learnt_exported_and_transcribed(words: Path, monkeypatch: pyt
         if result["text"] == word:
             (only,) = result["words"]
             assert 0 <= only["start"] < only["end"] <= result["duration"] + 0.03
+    # Eight bits say the same, and are held to what they cost
+    eight, refused = words / "eight.cepstra", words / "refused.cepstra"
+    exported = export(best, eight, precision="int8", manifests=[words / "dev.jsonl"], max_wer_loss=10)
+    assert [loss.utterances for loss in exported.losses] == [len(said)] * 2
+    again = [result["text"] for result in transcribed(eight, words / "dev.jsonl")]
+    assert np.mean([a == b for a, b in zip(heard, again, strict=True)]) >= 0.9, list(zip(heard, again, strict=True))
+    with pytest.raises(CepstraError, match=r"int8 costs [\d.]+ points .* more than 10 \(.*not written"):
+        export(
+            hard_to_round(best, words / "loud.ckpt"), refused, precision="int8", manifests=[words / "dev.jsonl"],
+            max_wer_loss=10,
+        )  # fmt: skip
+    assert not refused.exists()
 
 
 @pytest.mark.skipif(not SAMPLES.exists(), reason="no recordings ship with this copy")

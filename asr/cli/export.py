@@ -48,7 +48,7 @@ def export(
     max_wer_loss: Annotated[
         float | None,
         typer.Option(
-            min=0, max=100, metavar="POINTS", show_default="0.3",
+            min=0, metavar="POINTS", show_default="0.3",
             help="With --manifest: nothing is written where the word error rate rises by more.",
         ),
     ] = None,

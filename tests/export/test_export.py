@@ -7,15 +7,17 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from asr.bundle import read_bundle
-from asr.errors import CepstraError
+from asr.cli.commands import app
+from asr.errors import CepstraError, ConfigError, ManifestError
 from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.search.backend import Cache
@@ -24,6 +26,7 @@ from export import convert
 from export.convert import BOUND, CASES, compare
 from export.graphs import OPSET, decoder_graph
 from export.halve import SMALLEST, halve
+from export.loss import Loss
 
 if TYPE_CHECKING:
     from asr.bundle import Bundle
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from asr.training.checkpoint import Trained
 
 Toy = tuple["Trained", "Bundle"]
+SAMPLES = Path(__file__).parents[2] / "data_manifests" / "samples" / "samples.jsonl"
 
 
 def _noise(seconds: float, seed: int = 0) -> Floats:
@@ -183,7 +187,7 @@ def test_export_writes_what_the_checkpoint_holds(toy: Toy, tmp_path: Path) -> No
         _checkpoint(tmp_path / "best.ckpt", trained), output, facts={"licence": "none"}, stage=stages.append
     )
     assert exported.parity.worst <= BOUND
-    assert exported.half is None
+    assert exported.rounded is None
     assert stages == ["exporting the encoder", "exporting the decoder", "comparing with torch"]
     expected = {"training": {"steps": 3}, "opset": OPSET, "licence": "none"}
     assert read_bundle(output) == replace(bundle, name="lights", facts=expected)
@@ -192,7 +196,9 @@ def test_export_writes_what_the_checkpoint_holds(toy: Toy, tmp_path: Path) -> No
 @pytest.mark.usefixtures("ready_made")
 def test_half_precision_weights_say_nearly_the_same(toy: Toy, tmp_path: Path) -> None:
     trained, bundle = toy
-    exported = convert.export(_checkpoint(tmp_path / "best.ckpt", trained), tmp_path / "half.cepstra", half=True)
+    exported = convert.export(
+        _checkpoint(tmp_path / "best.ckpt", trained), tmp_path / "half.cepstra", precision="float16"
+    )
     half = read_bundle(tmp_path / "half.cepstra")
     assert half.precision == "float16"
     for part in ("encoder", "decoder"):
@@ -202,7 +208,7 @@ def test_half_precision_weights_say_nearly_the_same(toy: Toy, tmp_path: Path) ->
     parity = compare(trained, half)
     assert 1e-5 < parity.encoder < 0.05
     assert 1e-5 < parity.decoder < 0.05
-    assert exported.half == parity  # what is said is of what was written
+    assert exported.rounded == parity  # what is said is of what was written
     assert exported.parity.worst < 1e-4
 
 
@@ -226,3 +232,119 @@ def test_export_refuses_graphs_that_do_not_say_what_the_model_says(toy: Toy, tmp
     with pytest.raises(CepstraError, match=r"best\.ckpt: ONNX Runtime differs from torch .*not written"):
         convert.export(checkpoint, output)
     assert list(output.parent.iterdir()) == []
+
+
+@pytest.mark.usefixtures("ready_made")
+def test_int8_that_was_not_measured_says_so(toy: Toy, tmp_path: Path) -> None:
+    checkpoint, (first, second) = _checkpoint(tmp_path / "best.ckpt", toy[0]), (tmp_path / "a", tmp_path / "b")
+    exported = convert.export(checkpoint, first, name="lamp", precision="int8")
+    assert exported.losses == ()
+    assert exported.parity.worst < 1e-4  # judged in float32
+    assert exported.rounded == compare(toy[0], read_bundle(first))
+    assert read_bundle(first).precision == "int8"
+    assert read_bundle(first).facts["wer_loss"] == "not measured"
+    convert.export(checkpoint, second, name="lamp", precision="int8")
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.usefixtures("ready_made")
+def test_what_int8_costs_is_measured_told_and_noted(toy: Toy, tmp_path: Path) -> None:
+    output = tmp_path / "lamp.cepstra"
+    arguments = ["export", _checkpoint(tmp_path / "best.ckpt", toy[0]), "-o", output, "--int8", "--manifest", SAMPLES]
+    run = CliRunner().invoke(app, [str(each) for each in (*arguments, "--max-wer-loss", 100)], catch_exceptions=False)
+    told = run.stdout.splitlines()[1]
+    figures = re.fullmatch(
+        r"word error rate over (\d+) utterances: greedy ([\d.]+) % in float32, ([\d.]+) % in int8; "
+        r"beam 4 ([\d.]+) % in float32, ([\d.]+) % in int8", told,
+    )  # fmt: skip
+    assert figures, told
+    rows = len(SAMPLES.read_text(encoding="utf-8").splitlines())
+    assert int(figures[1]) == rows
+    noted = read_bundle(output).facts["wer_loss"]
+    assert noted.keys() == {"utterances", "greedy", "beam 4"}
+    assert [f"{100 * noted[search][key]:.2f}" for search in ("greedy", "beam 4") for key in ("float32", "written")] == [
+        *figures.groups()[1:]
+    ]
+    shown = CliRunner().invoke(app, ["bundle", "show", str(output)], catch_exceptions=False).stdout.splitlines()
+    assert "precision: int8" in shown
+    assert f"  greedy: WER {figures[2]} % in float32, {figures[3]} % as written" in shown
+
+
+@pytest.mark.usefixtures("ready_made")
+@pytest.mark.parametrize(
+    ("precision", "losses", "told"),
+    [
+        (
+            "int8",
+            [Loss(1, 0.02, 0.0255, 9), Loss(4, 0.02, 0.02, 9)],
+            "costs 0.55 points of word error rate, more than 0.3 (greedy 2.00 % in float32, 2.55 % in int8, 9",
+        ),
+        (
+            "int8",
+            [Loss(1, 0.02, 0.022, 9), Loss(4, 0.02, 0.1, 9)],
+            "9 utterances); not written: export it in float16 (--half), or allow more with --max-wer-loss",
+        ),
+        ("float16", [Loss(1, 0.02, 0.03, 9), Loss(4, 0.02, 0.02, 9)], "export it in float32"),
+    ],
+)
+def test_a_bundle_that_loses_too_much_is_not_written(
+    tmp_path: Path, request: pytest.FixtureRequest, precision: convert.Precision, losses: list[Loss], told: str
+) -> None:
+    request.getfixturevalue("monkeypatch").setattr(convert, "measure_loss", lambda *_: losses)
+    checkpoint = _checkpoint(tmp_path / "best.ckpt", request.getfixturevalue("toy")[0])
+    with pytest.raises(CepstraError) as error:
+        convert.export(checkpoint, tmp_path / "lamp.cepstra", precision=precision, manifests=[SAMPLES])
+    assert str(error.value).startswith(f"{checkpoint}: ")
+    assert told in str(error.value)
+    assert not (tmp_path / "lamp.cepstra").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"max_wer_loss": -100}, ConfigError, "0 or more"),
+        ({"max_wer_loss": math.nan}, ConfigError, "0 or more"),
+        ({"max_wer_loss": math.inf}, ConfigError, "0 or more"),
+        ({"precision": "float32", "manifests": [SAMPLES]}, ConfigError, "nothing is rounded"),
+        ({"manifests": [Path("gone.jsonl")]}, ManifestError, "gone.jsonl"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused_first(
+    tmp_path: Path, arguments: dict[str, Any], error: type[CepstraError], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        convert.export(tmp_path / "none.ckpt", tmp_path / "out", **{"precision": "int8", **arguments})
+
+
+def test_recordings_without_words_give_no_error_rate(tmp_path: Path) -> None:
+    silent = tmp_path / "silent.jsonl"
+    silent.write_text('{"audio_filepath": "a.wav", "duration": 1.0, "text": ""}\n', encoding="utf-8")
+    with pytest.raises(ManifestError, match=r"silent\.jsonl: holds no text"):
+        convert.export(tmp_path / "none.ckpt", tmp_path / "out", precision="int8", manifests=[silent])
+
+
+@pytest.mark.usefixtures("ready_made")
+def test_a_recording_that_can_not_be_heard_stops_the_comparison(toy: Toy, tmp_path: Path) -> None:
+    manifest = tmp_path / "dev.jsonl"
+    manifest.write_text('{"audio_filepath": "gone.wav", "duration": 1.0, "text": "yes"}\n', encoding="utf-8")
+    checkpoint, output = _checkpoint(tmp_path / "best.ckpt", toy[0]), tmp_path / "lamp.cepstra"
+    with pytest.raises(CepstraError, match=r"gone\.wav.*leave out that row"):
+        convert.export(checkpoint, output, precision="int8", manifests=[manifest])
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--int8", "--half"], "--int8: --half is another precision"),
+        (["--manifest", "a.jsonl"], "--manifest: says nothing without --int8 or --half"),
+        (["--int8", "--max-wer-loss", "1"], "--max-wer-loss: says nothing without --manifest"),
+        (["--int8", "--manifest", "a.jsonl", "--max-wer-loss", "-100"], "--max-wer-loss"),
+        (["--int8", "-o", "a.safetensors"], "--int8: weights to train on from are always float16"),
+        (["--half", "--manifest", "a.jsonl", "-o", "a.safetensors"], "--manifest: weights to train on from"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: list[str], told: str) -> None:
+    run = CliRunner().invoke(app, ["export", "none.ckpt", *options])
+    assert run.exit_code == 2
+    assert told in " ".join(run.output.replace("'", "").split())
