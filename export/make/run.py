@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from asr.bundle import read_bundle, write_bundle
 from asr.calibration import calibrate
 from asr.errors import CepstraError
-from asr.files import write_atomically
+from asr.files import real_path, write_atomically
 from asr.manifest import read_manifest
 from asr.phrases import PhraseSet
 from asr.phrases import check as checking
 from asr.recognizer import DEFAULT_BUNDLE
+from asr.synthesis import choose_engines
 from export.loss import MAX_WER_LOSS
 from export.make.learning import learn, write_settings
 from export.make.measuring import Figures, measure
@@ -58,8 +59,9 @@ def make(settings: MakeSettings, output: Path, work: Path, display: Display, *, 
     Raises CepstraError for whatever stands against it; KeyboardInterrupt leaves what is done in its place.
     """
     phrases = PhraseSet.read(settings.phrases, settings.language)
-    place = Workshop(work)
+    place = Workshop(real_path(work))
     _check(phrases, display)
+    _check_inputs(settings)
     with place.begun(settings, display.say, restart=restart):
         own = divide_own(settings, place)
         with display.bar("speaking") as progress:
@@ -92,6 +94,16 @@ def _check(phrases: PhraseSet, display: Display) -> None:
         display.say(f"      {pair.one!r} and {pair.other!r} sound alike and mean different things")
     for ambiguity in report.ambiguities[:3]:
         display.say(f"      {ambiguity.said!r} means two things: the first counts")
+
+
+def _check_inputs(settings: MakeSettings) -> None:
+    """Whatever can be refused is, before minutes are spent on it."""
+    from asr.training.checkpoint import read_checkpoint  # noqa: PLC0415  torch, which takes seconds to load
+
+    choose_engines(settings.engines, language=settings.language)
+    for manifest in settings.base:
+        read_manifest(manifest)
+    read_checkpoint(settings.start_from)
 
 
 def _export(checkpoint: Path, draft: Path, settings: MakeSettings, place: Workshop, display: Display) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from asr.errors import ConfigError
-from asr.files import make_folder, write_atomically
+from asr.files import make_folder, real_path, write_atomically
 from asr.lock import locked
 from asr.recognizer import DEFAULT_WEIGHTS
 
@@ -39,6 +39,10 @@ class MakeSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        for name in ("phrases", "start_from"):
+            object.__setattr__(self, name, real_path(getattr(self, name)))  # it may be gone on with from elsewhere
+        for name in ("recordings", "base"):
+            object.__setattr__(self, name, tuple(map(real_path, getattr(self, name))))
         for name, value in (("count", self.count), ("others", self.others)):
             if not _LEAST <= value <= _MOST:
                 raise ConfigError(f"{name} is {value}; use {_LEAST} to {_MOST}")

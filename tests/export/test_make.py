@@ -1,0 +1,202 @@
+"""`cepstra make`: a phrase file becomes a bundle, with a program that stands in for an engine of speech."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from asr.bundle import read_bundle
+from asr.errors import ConfigError, ManifestError
+from asr.manifest import Utterance, read_manifest, write_manifest
+from asr.phrases import PhraseSet
+from asr.recognizer import DEFAULT_WEIGHTS, Recognizer
+from export.make import MakeSettings, make
+from export.make.learning import OWN_SHARE, write_settings
+from export.make.settings import Workshop
+from export.make.speaking import divide_own, other_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENGINE = Path(__file__).parents[1] / "asr" / "synthesis_engine.py"
+TONE = f"cmd: {shlex.quote(sys.executable)} -S {shlex.quote(str(ENGINE))} {{out}} {{text}}"
+PHRASES = 'intents:\n  boil: "boil [the] water"\n  stop: ["stop boiling", "cancel"]\n'
+
+
+@pytest.fixture
+def phrases(tmp_path: Path) -> Path:
+    path = tmp_path / "kettle.yaml"
+    path.write_text(PHRASES)
+    return path
+
+
+class Watcher:
+    """A display that remembers, and that Ctrl-C may come to at the beginning of a part."""
+
+    def __init__(self, interrupted_at: str = "") -> None:
+        self.lines: list[str] = []
+        self.interrupted_at = interrupted_at
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    @contextmanager
+    def bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        if title == self.interrupted_at:
+            raise KeyboardInterrupt
+        yield lambda _done, _total: None
+
+
+def when_written(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix in {".flac", ".ckpt"}}
+
+
+def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp_path: Path, phrases: Path) -> None:
+    settings = MakeSettings(phrases, count=200, others=200, engines=(TONE,), steps=1)
+    output, work = tmp_path / "kettle.cepstra", tmp_path / "work"
+    with pytest.raises(KeyboardInterrupt):
+        make(settings, output, work, Watcher("calibrating"))
+    assert not output.exists()
+    before = when_written(work)
+    assert sum(path.suffix == ".flac" for path in before) == 400
+
+    watcher = Watcher()
+    made = make(settings, output, work, watcher)
+    assert when_written(work) == before  # nothing was spoken or learnt again
+    assert [line[:5] for line in watcher.lines if line.startswith("[")] == [f"[{n}/6]" for n in range(1, 6)]
+
+    bundle = read_bundle(output)
+    assert bundle.precision == "int8"
+    assert output.stat().st_size < 8e6
+    assert bundle.facts["phrases"] == "kettle.yaml"
+    assert bundle.facts["training"]["steps"] == 1
+    assert set(bundle.facts["commands"]) >= {"bias", "threshold"}
+    total = made.after.commands.total
+    test = [row for folder in ("speech", "others") for row in read_manifest(work / folder / "test.jsonl")]
+    assert (total.commands, total.others) == (24, 24)
+    assert len(test) == 48
+    assert Recognizer(bundle, phrases=phrases).transcribe(test[0]).meaning is not None
+
+    with pytest.raises(ConfigError, match=r"holds a run with other settings \(count\); --restart"):
+        make(MakeSettings(phrases, count=201, others=200, engines=(TONE,), steps=1), output, work, watcher)
+    phrases.write_text(PHRASES + "  more: more water\n")
+    with pytest.raises(ConfigError, match=r"other settings \(digests\)"):
+        make(settings, output, work, watcher)
+
+
+def test_other_sentences_are_none_of_the_phrase_file(tmp_path: Path) -> None:
+    path = tmp_path / "phrases.txt"
+    path.write_text("lights on\nstop\n[please] go back\nset a timer for {1..60:n} minutes\n")
+    everything = other_sentences(PhraseSet.parse("boil the water", "kettle"), "en")
+    others = other_sentences(PhraseSet.read(path), "en")
+    gone = set(everything) - set(others)
+    assert {"stop", "go back", "set a timer for ten minutes"} & gone
+    assert all(line.startswith(("set a timer for", "please go back", "go back", "stop", "lights on")) for line in gone)
+    assert len(others) > 2000
+
+
+def own(folder: Path, speakers: int, each: int, **more: Any) -> Path:
+    rows = [
+        Utterance(folder / f"{s}-{i}.wav", 2.0, "boil the water", speaker=f"speaker {s}", **more)
+        for s in range(speakers)
+        for i in range(each)
+    ]
+    path = folder / "own.jsonl"
+    write_manifest(path, rows)
+    return path
+
+
+def place(tmp_path: Path) -> Workshop:
+    found = Workshop(tmp_path / "work")
+    for folder in (found.speech, found.others):
+        folder.mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            write_manifest(folder / f"{split}.jsonl", [Utterance(folder / f"{n}.flac", 3.0, "text") for n in range(50)])
+    return found
+
+
+def test_own_recordings_are_divided_by_speaker_where_there_are_many(tmp_path: Path, phrases: Path) -> None:
+    settings = MakeSettings(phrases, recordings=(own(tmp_path, 20, 3),))
+    shop = place(tmp_path)
+    assert divide_own(settings, shop) == 60
+    parts = {split: {row.speaker for row in read_manifest(shop.own(split))} for split in ("train", "dev", "test")}
+    assert sum(map(len, parts.values())) == 20
+    assert all(parts.values())
+
+
+def test_own_recordings_of_one_person_are_divided_by_recording(tmp_path: Path, phrases: Path) -> None:
+    shop = place(tmp_path)
+    assert divide_own(MakeSettings(phrases, recordings=(own(tmp_path, 1, 30),)), shop) == 30
+    files = [row.audio_filepath for split in ("train", "dev", "test") for row in read_manifest(shop.own(split))]
+    assert len(files) == len(set(files)) == 30
+    assert all(shop.own(split).exists() for split in ("dev", "test"))
+
+
+def test_a_handful_of_own_recordings_is_learnt_from(tmp_path: Path, phrases: Path) -> None:
+    shop = place(tmp_path)
+    assert divide_own(MakeSettings(phrases, recordings=(own(tmp_path, 1, 4),)), shop) == 4
+    assert len(read_manifest(shop.own("train"))) == 4
+    assert not shop.own("test").exists()
+
+
+def test_own_recordings_keep_the_split_that_they_state(tmp_path: Path, phrases: Path) -> None:
+    shop = place(tmp_path)
+    divide_own(MakeSettings(phrases, recordings=(own(tmp_path, 20, 1, split="dev"),)), shop)
+    assert len(read_manifest(shop.own("dev"))) == 20
+    assert not shop.own("train").exists()
+
+
+def test_own_recordings_without_words_are_refused(tmp_path: Path, phrases: Path) -> None:
+    path = tmp_path / "silent.jsonl"
+    write_manifest(path, [Utterance(tmp_path / "a.wav", 1.0, "")])
+    with pytest.raises(ManifestError, match="recordings need their words"):
+        divide_own(MakeSettings(phrases, recordings=(path,)), place(tmp_path))
+
+
+def test_own_recordings_count_more_and_base_speech_never_more_than_the_rest(tmp_path: Path, phrases: Path) -> None:
+    shop = place(tmp_path)  # 100 recordings to train on, 300 s
+    base = tmp_path / "base.jsonl"
+    write_manifest(base, [Utterance(tmp_path / f"{n}.wav", 10.0, "text") for n in range(300)])  # 3,000 s
+    settings = MakeSettings(phrases, recordings=(own(tmp_path, 2, 5),), base=(base,))  # 20 s
+    divide_own(settings, shop)
+    write_settings(settings, shop)
+    written = yaml.safe_load(shop.training.read_text())
+    repeats = {Path(each["manifest"]).name: each.get("repeat", 1) for each in written["data"]["train"]}
+    learnt = sum(row.duration for row in read_manifest(shop.own("train")))
+    assert repeats["recordings.train.jsonl"] == pytest.approx(OWN_SHARE * 300 / learnt, abs=0.01)
+    assert repeats["base.jsonl"] == pytest.approx(0.1)
+    assert written["start_from"] == str(DEFAULT_WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.yaml"], "none.yaml"),
+        (["kettle.yaml", "--count", "3"], "count is 3; use 200"),
+        (["kettle.yaml", "--steps", "0"], "steps is 0"),
+        (["kettle.yaml", "-o", "kettle.yaml"], "is read by this command"),
+        (["kettle.yaml", "--engine", "mumble"], "mumble"),
+        (["kettle.yaml", "--recordings", "gone.jsonl"], "gone.jsonl"),
+        (["kettle.yaml", "--start-from", "kettle.yaml"], "kettle.yaml"),
+        (["broken.yaml"], "broken.yaml"),
+    ],
+)
+def test_what_stands_against_it_is_said_before_the_long_work(
+    arguments: list[str], message: str, phrases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from asr.cli.commands import app
+
+    monkeypatch.chdir(phrases.parent)
+    Path("broken.yaml").write_text("intents: {a: '(b'}\n")
+    ran = CliRunner().invoke(app, ["make", *arguments])
+    assert ran.exit_code != 0
+    assert message in str(ran.exception) + ran.output
+    assert not Path("model.cepstra").exists()
+    assert not list(Path().rglob("*.flac"))
