@@ -311,6 +311,10 @@ def test_a_run_that_ended_early_goes_on_and_ends_as_one_that_did_not(
 def test_ctrl_c_ends_an_engine_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("one\nhang\n")
     run = _started(tmp_path, ["texts.txt", "-o", "a", "--engine", f"{TONE} {tmp_path}", "--workers", "2"], 1)
+    for _ in range(300):
+        if _engines_running(tmp_path):
+            break
+        time.sleep(0.1)
     assert len(_engines_running(tmp_path)) == 1
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=30)
