@@ -150,6 +150,8 @@ def _report(made: Made) -> None:
         complain(f"and {len(made.failures) - SHOWN} more failed")
     if made.failures:
         complain(f"{len(made.failures)} of {made.asked} utterances failed; the same command tries them again")
+    for engine, reason in made.stood_in.items():
+        complain(f"warning: {engine} failed now and then, and other voices stood in: {reason}")
     if made.left_out:
         reasons = ", ".join(f"{number} {reason}" for reason, number in made.left_out.most_common())
         complain(f"warning: left out, since sound and text can't belong together: {reasons}")

@@ -62,6 +62,7 @@ class Outcome:
     left_out: str = ""  # what was wrong with the sound, twice
     failure: str = ""  # the engine's, twice
     engine: str = ""
+    faults: list[list[str]] = field(default_factory=list, hash=False)  # [engine, reason] of each try that failed
     fatal: str = ""  # nothing more can be made: the disk is full, an engine can't be opened
 
 
@@ -83,6 +84,7 @@ class Maker:
         """Write the utterance to a path. What fails is tried once more, with another voice."""
         used: set[tuple[str, str]] = set()
         outcome = Outcome(job.index)
+        faults: list[list[str]] = []
         for attempt in range(2):
             rng = np.random.default_rng([self._setup.seed, job.index, attempt])
             engine, voice = self._draw(job.split, rng, used)
@@ -90,16 +92,17 @@ class Maker:
             try:
                 samples, speaker = self._said(job, engine, voice, rng, attempt)
             except UnusableError as error:
-                outcome = Outcome(job.index, left_out=str(error), engine=engine)
-            except (SynthesisError, AudioError) as error:
-                outcome = Outcome(job.index, failure=f"{engine}: {error}", engine=engine)
+                outcome = Outcome(job.index, left_out=str(error), engine=engine, faults=faults)
             except Exception as error:  # noqa: BLE001  engines are other people's programs
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                outcome = Outcome(job.index, failure=f"{engine}: {reason:.300}", engine=engine)
+                reason = " ".join(str(error).split())
+                if not isinstance(error, SynthesisError | AudioError):
+                    reason = f"{type(error).__name__}: {reason:.300}"
+                faults.append([engine, reason])
+                outcome = Outcome(job.index, failure=f"{engine}: {reason}", engine=engine, faults=faults)
             else:
                 write_flac(path, samples)
                 row = {"duration": round(len(samples) / SAMPLE_RATE, 3), "speaker": speaker, "source": engine}
-                return Outcome(job.index, row, engine=engine)
+                return Outcome(job.index, row, engine=engine, faults=faults)
         return outcome
 
     def _draw(self, split: str, rng: np.random.Generator, used: set[tuple[str, str]]) -> tuple[str, str]:

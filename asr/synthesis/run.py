@@ -45,6 +45,7 @@ class Made:
     rows: dict[str, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)  # reasons: the sound can't be its text
     failures: list[str] = field(default_factory=list)  # one line each: the engine failed
+    stood_in: dict[str, str] = field(default_factory=dict)  # engines that failed where another try did not, and why
 
 
 def synthesize(
@@ -132,20 +133,23 @@ def _run(
     with place.noting() as note, Workers(setup, workers) as crew:
         for outcome in crew.make((job, place.sound(job.index)) for job in jobs):
             done += 1
+            faults = outcome.faults or ([[outcome.engine, outcome.failure]] if outcome.failure else [])
+            in_a_row.update(engine for engine, _ in faults)
             if outcome.failure:
                 made.failures.append(f"utterance {outcome.index}: {outcome.failure}")
-                in_a_row[outcome.engine] += 1
             else:
                 in_a_row[outcome.engine] = 0
+                made.stood_in.update(dict(faults))
                 entries[outcome.index] = _entry(outcome)
                 note(entries[outcome.index])
             if progress is not None:
                 progress(done, total)
-            if in_a_row[outcome.engine] >= FAILURES_IN_A_ROW:
-                raise SynthesisError(
-                    f"{FAILURES_IN_A_ROW} failures in a row, the last: {outcome.failure}; mend or leave out the "
-                    "engine, and the same command goes on"
-                )
+            for engine, reason in faults:
+                if in_a_row[engine] >= FAILURES_IN_A_ROW:
+                    raise SynthesisError(
+                        f"{engine}: {FAILURES_IN_A_ROW} failures in a row, the last: {reason}; mend or leave out the "
+                        "engine, and the same command goes on"
+                    )
 
 
 def _entry(outcome: Outcome) -> dict[str, Any]:

@@ -216,6 +216,17 @@ def test_an_engine_that_always_fails_ends_the_run(tmp_path: Path) -> None:
         make(tmp_path / "c", ["silence"])
 
 
+def test_an_engine_that_fails_while_others_stand_in_is_told(tmp_path: Path) -> None:
+    """One in two utterances is first given to the program that always fails."""
+    failing = "cmd: sh -c 'echo broken >&2; exit 1' {out}"
+    result = make(tmp_path / "a", [f"text {i}" for i in range(8)], engines=[TONE, failing])
+    assert {row.source for row in rows(tmp_path / "a")} == {Path(sys.executable).name}
+    assert (len(rows(tmp_path / "a")), result.failures) == (8, [])
+    assert result.stood_in == {"sh": "failed with exit code 1 (broken)"}
+    with pytest.raises(SynthesisError, match=r"sh: 20 failures in a row, the last: failed with exit code 1 .broken."):
+        make(tmp_path / "b", [f"text {i}" for i in range(80)], engines=[TONE, failing])
+
+
 def test_a_process_that_dies_costs_one_utterance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dying = (
         "import os, asr.synthesis.making as making\n"
@@ -300,6 +311,10 @@ def test_a_run_that_ended_early_goes_on_and_ends_as_one_that_did_not(
 def test_ctrl_c_ends_an_engine_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("one\nhang\n")
     run = _started(tmp_path, ["texts.txt", "-o", "a", "--engine", f"{TONE} {tmp_path}", "--workers", "2"], 1)
+    for _ in range(300):
+        if _engines_running(tmp_path):
+            break
+        time.sleep(0.1)
     assert len(_engines_running(tmp_path)) == 1
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=30)
