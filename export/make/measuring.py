@@ -81,7 +81,8 @@ def measure(
     return Figures(
         CommandEvaluation.of(trials),
         heard,
-        *(_wer(texts[commands]) for commands in (True, False)),
+        _wer(texts[True]),
+        _wer(texts[False]),
         _milliseconds(recognizer, rows),
         sum(map(len, graphs)) / 1e6,
     )

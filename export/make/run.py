@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from export.convert import Precision
+
 STEPS = 6
 WORDS_BY_CHANCE = 3  # more or less are wrong whatever is rounded: of few recordings they are many points
 
@@ -111,7 +113,8 @@ def _export(checkpoint: Path, draft: Path, settings: MakeSettings, place: Worksh
 
     words = sum(len(row.text.split()) for manifest in place.manifests("dev") for row in read_manifest(manifest))
     most = max(MAX_WER_LOSS, 100 * WORDS_BY_CHANCE / words)
-    for precision in dict.fromkeys((settings.precision, "float16")):
+    precisions: tuple[Precision, ...] = (settings.precision, "float16")
+    for precision in dict.fromkeys(precisions):
         try:
             exported = export(
                 checkpoint, draft, precision=precision, manifests=place.manifests("dev"),
@@ -148,6 +151,7 @@ def _measure(draft: Path, phrases: PhraseSet, place: Workshop, display: Display,
         with display.bar(name) as progress:
             figures.append(measure(which, phrases, place.manifests("test"), progress))
     after, before = figures
+    display.say(_step(6, f"measured; the figures are in {place.path / 'report.json'}"))
     report = {"after": after.to_dict(), "before": before.to_dict()}
     write_atomically(place.path / "report.json", json.dumps(report, indent=1) + "\n")
     total = after.commands.total

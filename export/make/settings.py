@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from export.convert import Precision
+
 SPLIT: Final = {"train": 0.76, "dev": 0.12, "test": 0.12}  # of the speakers: learnt from, chosen by, measured with
 _LEAST, _MOST = 200, 100_000  # recordings: of fewer, those held out would be too few to calibrate with
 
@@ -33,7 +35,7 @@ class MakeSettings:
     recordings: tuple[Path, ...] = ()  # manifests of the user's own, which count more
     base: tuple[Path, ...] = ()  # manifests of other speech to learn from
     steps: int = 400  # of the optimiser
-    precision: str = "int8"  # of the bundle
+    precision: Precision = "int8"  # of the bundle
     start_from: Path = DEFAULT_WEIGHTS
     language: str = "en"
     seed: int = 1

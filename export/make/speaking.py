@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from export.make.settings import MakeSettings, Workshop
 
 EVERYDAY: Final = Path(__file__).with_name("everyday.txt")  # commands of all kinds, numbers, spelling, general English
+SHOWN: Final = 3  # failures of an engine
 FEW_SPEAKERS: Final = 10  # of fewer none is held out: their recordings are
 
 
@@ -36,19 +37,22 @@ def speak(
     """
     sentences = prompts_from(str(settings.phrases), settings.count, seed=settings.seed, language=settings.language)
     others = other_sentences(phrases, settings.language)
-    done = 0
     total = settings.count + settings.others
-    for texts, folder, count in (
-        (sentences, place.speech, settings.count),
-        (others, place.others, settings.others),
+    for texts, folder, count, before in (
+        (sentences, place.speech, settings.count, 0),
+        (others, place.others, settings.others, settings.count),
     ):
         made = synthesize(
             texts, folder, count=count, engines=settings.engines, seed=settings.seed, split=SPLIT,
-            language=settings.language, progress=lambda n, _, before=done: progress(before + n, total), say=say,
+            language=settings.language, progress=_after(before, total, progress), say=say,
         )  # fmt: skip
-        for failure in made.failures[:3]:
+        for failure in made.failures[:SHOWN]:
             say(f"warning: {failure}")
-        done += count
+
+
+def _after(before: int, total: int, progress: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """The progress of a part that begins when so many are done."""
+    return lambda done, _: progress(before + done, total)
 
 
 def other_sentences(phrases: PhraseSet, language: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import sys
 from contextlib import contextmanager
@@ -9,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
 from asr.bundle import read_bundle
+from asr.cli.commands import app
 from asr.errors import ConfigError, ManifestError
 from asr.manifest import Utterance, read_manifest, write_manifest
 from asr.phrases import PhraseSet
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 ENGINE = Path(__file__).parents[1] / "asr" / "synthesis_engine.py"
 TONE = f"cmd: {shlex.quote(sys.executable)} -S {shlex.quote(str(ENGINE))} {{out}} {{text}}"
+ROOT = Path(__file__).parents[2]
 PHRASES = 'intents:\n  boil: "boil [the] water"\n  stop: ["stop boiling", "cancel"]\n'
 
 
@@ -67,10 +72,14 @@ def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp
     before = when_written(work)
     assert sum(path.suffix == ".flac" for path in before) == 400
 
-    watcher = Watcher()
-    made = make(settings, output, work, watcher)
+    report = tmp_path / "page.html"
+    options = ["--work", str(work), "--count", "200", "--others", "200", "--engine", TONE, "--steps", "1"]
+    ran = CliRunner().invoke(app, ["make", str(phrases), "-o", str(output), *options, "--report", str(report)])
+    assert ran.exit_code == 0, ran.output
     assert when_written(work) == before  # nothing was spoken or learnt again
-    assert [line[:5] for line in watcher.lines if line.startswith("[")] == [f"[{n}/6]" for n in range(1, 6)]
+    assert re.findall(r"^\[(\d)/6\]", ran.output, re.MULTILINE) == ["1", "2", "3", "4", "5", "6"]
+    assert "24 recordings of commands: " in ran.output
+    assert "False accepts against false rejects" in report.read_text()
 
     bundle = read_bundle(output)
     assert bundle.precision == "int8"
@@ -78,17 +87,17 @@ def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp
     assert bundle.facts["phrases"] == "kettle.yaml"
     assert bundle.facts["training"]["steps"] == 1
     assert set(bundle.facts["commands"]) >= {"bias", "threshold"}
-    total = made.after.commands.total
+    total = json.loads((work / "report.json").read_text())["after"]["commands"]["total"]
     test = [row for folder in ("speech", "others") for row in read_manifest(work / folder / "test.jsonl")]
-    assert (total.commands, total.others) == (24, 24)
+    assert (total["commands"], total["others"]) == (24, 24)
     assert len(test) == 48
     assert Recognizer(bundle, phrases=phrases).transcribe(test[0]).meaning is not None
 
     with pytest.raises(ConfigError, match=r"holds a run with other settings \(count\); --restart"):
-        make(MakeSettings(phrases, count=201, others=200, engines=(TONE,), steps=1), output, work, watcher)
+        make(MakeSettings(phrases, count=201, others=200, engines=(TONE,), steps=1), output, work, Watcher())
     phrases.write_text(PHRASES + "  more: more water\n")
     with pytest.raises(ConfigError, match=r"other settings \(digests\)"):
-        make(settings, output, work, watcher)
+        make(settings, output, work, Watcher())
 
 
 def test_other_sentences_are_none_of_the_phrase_file(tmp_path: Path) -> None:
@@ -191,8 +200,6 @@ def test_own_recordings_count_more_and_base_speech_never_more_than_the_rest(tmp_
 def test_what_stands_against_it_is_said_before_the_long_work(
     arguments: list[str], message: str, phrases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asr.cli.commands import app
-
     monkeypatch.chdir(phrases.parent)
     Path("broken.yaml").write_text("intents: {a: '(b'}\n")
     ran = CliRunner().invoke(app, ["make", *arguments])
@@ -200,3 +207,16 @@ def test_what_stands_against_it_is_said_before_the_long_work(
     assert message in str(ran.exception) + ran.output
     assert not Path("model.cepstra").exists()
     assert not list(Path().rglob("*.flac"))
+
+
+def test_the_page_tells_what_there_is() -> None:
+    text = (ROOT / "docs" / "make.md").read_text()
+    command = typer.main.get_command(app).commands["make"]  # type: ignore[attr-defined]  a group
+    known = {name for parameter in command.params for name in parameter.opts}
+    used = set(re.findall(r"--[a-z][a-z-]*[a-z]", text))
+    assert used <= known | {"--phrases", "--model"}
+    (yaml_text,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert PhraseSet.parse(yaml_text, "kettle.yaml").sentences > 20
+    defaults = MakeSettings(ROOT / "README.md")
+    assert f"{defaults.count:,} recordings" in text
+    assert f"{defaults.steps} steps" in text
