@@ -24,6 +24,8 @@ FOLDER = Path(__file__).parent.parent.parent / "data_manifests" / "phrases"
             "order",
             {"count": 2, "size": "large", "dish": "mac and cheese", "table": 12, "sauce": "ketchup"},
         ),
+        ("kitchen.yaml", 900, "please make the congee", "cook", {"programme": "congee"}),
+        ("player.yaml", 400, "Put on some drum n bass", "play", {"genre": "drum and bass"}),
         ("drone.txt", 1000, "fly up 20 meters", "(go|fly) up {1..50:height} (meter|meters)", {"height": 20}),
     ],
 )

