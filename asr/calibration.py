@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asr.errors import ConfigError
 from asr.evaluation.commands import CommandEvaluation, Trial
 from asr.judge import EVIDENCE, Judge
+from asr.logistic import logistic_regression
 from asr.phrases import Command, PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer
 from asr.text import normalise
@@ -24,10 +24,10 @@ from audio.reading import read_audio
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from asr.bundle import Bundle
     from asr.manifest.records import Utterance
-
-Doubles = NDArray[np.float64]
 
 SIZES = (5, 12, 30, 100, 400)  # sentences in a phrase file
 WITH, WITHOUT = 2, 2  # files that each recording is compared with: that hold its text, and that don't
@@ -194,37 +194,16 @@ def _judged(observation: Observation, judge: Judge) -> Trial:
 
 
 def fit(observations: Sequence[Observation], penalty: float = 1.0) -> Judge:
-    """Logistic regression by Newton's method (Hastie et al. 2009, section 4.4.1) with an L2 penalty.
-
-    Weights of evidence are never below 0 (but for the length's): one that would be is left out.
-    """
+    """Logistic regression. Weights of evidence are never below 0 (but the length's): one that would be is left out."""
     evidence = np.array([each.evidence for each in observations])  # (N, E)
     right = np.array([each.trial.right for each in observations], np.float64)
-    mean, spread = evidence.mean(axis=0), np.maximum(0.1, evidence.std(axis=0))  # what hardly varies says little
-    standard = (evidence - mean) / spread
     kept = list(range(evidence.shape[1]))
     while True:
-        bias, weights = _newton(standard[:, kept], right, penalty)
+        bias, weights = logistic_regression(evidence[:, kept], right, penalty=penalty)
         against = [place for place, w in zip(kept, weights, strict=True) if w < 0 and place not in _FREE]
         if not against:
             break
         kept = [place for place in kept if place not in against]
-    full: Doubles = np.zeros(evidence.shape[1])
-    full[kept] = weights / spread[kept]
-    return Judge(float(bias - full @ mean), tuple(float(w) for w in full), 0.5)
-
-
-def _newton(x: Doubles, y: Doubles, penalty: float) -> tuple[float, Doubles]:
-    """Bias and weights. x: (N, E), of about unit spread; y: (N,), 0 or 1."""
-    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-    ridge = penalty * np.r_[1e-3, np.ones(x.shape[1] - 1)]  # hardly any on the bias: one class alone has no end to it
-    weights = np.zeros(x.shape[1])
-    for _ in range(100):
-        p = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
-        gradient = x.T @ (y - p) - ridge * weights
-        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + np.diag(ridge), gradient)
-        # Newton's method may overshoot where all is told apart; a bounded step always comes nearer
-        weights = weights + step * min(1.0, 5.0 / (np.abs(step).max() + 1e-12))
-        if np.abs(step).max() < 1e-8:
-            break
-    return float(weights[0]), weights[1:]
+    full = np.zeros(evidence.shape[1])
+    full[kept] = weights
+    return Judge(bias, tuple(float(w) for w in full), 0.5)

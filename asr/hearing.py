@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asr.errors import BundleError
 from asr.search.hypothesis import BLANK
 from audio.vad import find_speech
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from asr.timing import Piece
+    from asr.bundle import Bundle
+    from asr.search import Hypothesis
 
 SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
-# Noise gives the detector a moment's doubt, the decoder an unsure text or CTC something to write; rarely all of them as
-# little doubt as a word does. Chosen on development recordings and on noise, for the model that ships
-CONFIDENCE_WEIGHT = 1.0
-HEARD_WEIGHT = 0.1  # per nat
-MOST_HEARD = 40.0  # nats: more says nothing more
-LEAST_LOG_ODDS = 5.0
+EVIDENCE = ("detector", "heard", "decoder", "seconds")
+FACT = "speech"  # where a bundle's facts hold its ear
+_MOST = 1e6  # of a weight: a damaged file must not make infinities
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,43 @@ class Speech:
     certainty: float  # 0 … 1, that somebody speaks
 
 
+@dataclass(frozen=True)
+class Ear:
+    """A line between words and noise: what is above 0 was said. It belongs to one model."""
+
+    bias: float
+    weights: tuple[float, ...]  # one for each of EVIDENCE
+
+    def hears(self, evidence: tuple[float, ...] | None) -> bool:
+        """Whether a text was said; None is evidence that it wasn't."""
+        return evidence is not None and self.bias + sum(w * x for w, x in zip(self.weights, evidence, strict=True)) > 0
+
+    def to_dict(self) -> dict[str, float]:
+        """As a bundle's facts hold it."""
+        return {"bias": self.bias, **dict(zip(EVIDENCE, self.weights, strict=True))}
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Ear:
+        """The bundle's own, or UNTAUGHT where its facts hold none. Raises BundleError for nonsense."""
+        stated: Any = bundle.facts.get(FACT)
+        if stated is None:
+            return UNTAUGHT
+        try:
+            values = [float(stated[name]) for name in ("bias", *EVIDENCE)]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            values = [math.nan]
+        if not all(abs(value) <= _MOST for value in values):
+            raise BundleError(
+                f"bundle {bundle.name}: facts: {FACT} tells no speech from noise; "
+                "run `cepstra bundle calibrate` with --noise"
+            )
+        return cls(values[0], tuple(values[1:]))
+
+
+# What an early model that shipped came to on validation rows, roughly: for bundles that were never taught
+UNTAUGHT = Ear(-4.7, (1.8, 0.4, 6.5, -2.9))
+
+
 def speech_in(samples: NDArray[np.float32], rate: int, *, detect: bool) -> Speech | None:
     """From the first to the last of speech in a piece, or None where there is none; everything, without detection."""
     if not detect:
@@ -42,16 +78,20 @@ def speech_in(samples: NDArray[np.float32], rate: int, *, detect: bool) -> Speec
     return Speech(spans[0][0], spans[-1][1], certainty) if spans else None
 
 
-def is_said(piece: Piece, speech: Speech, ctc: NDArray[np.float32]) -> bool:
-    """Whether a text that was written freely is one, by what detector, decoder and CTC say; no words are none.
+def evidence_of_speech(
+    hypothesis: Hypothesis, speech: Speech, ctc: NDArray[np.float32], seconds: float
+) -> tuple[float, ...] | None:
+    """What speaks for a text that was written freely, see EVIDENCE; None where CTC would write nothing at all.
 
-    ctc: (T, V) log-probabilities. Where CTC would write nothing at all, nothing was said.
+    ctc: (T, V) log-probabilities; seconds: of the sound that was decoded.
+    detector: log-odds of speech. heard: logarithm of how much likelier CTC's best path is than silence, in nats.
+    decoder: the mean log-probability of its tokens. seconds: their logarithm, since a word in long noise is no word.
     """
-    heard = float((ctc.max(axis=1) - ctc[:, BLANK]).sum())  # nats: how much likelier its best path is than silence
-    if not piece.words or heard <= 0:
-        return False
-    evidence = _log_odds(speech.certainty) + CONFIDENCE_WEIGHT * _log_odds(piece.confidence)
-    return evidence + HEARD_WEIGHT * min(heard, MOST_HEARD) >= LEAST_LOG_ODDS
+    heard = float((ctc.max(axis=1) - ctc[:, BLANK]).sum())
+    if not hypothesis.tokens or heard <= 0:
+        return None
+    decoder = sum(hypothesis.log_probs) / len(hypothesis.log_probs)
+    return _log_odds(speech.certainty), math.log(heard + 1e-3), decoder, math.log(max(0.01, seconds))
 
 
 def _log_odds(probability: float) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
-from asr.hearing import Speech, is_said, speech_in
+from asr.hearing import Ear, Speech, evidence_of_speech, speech_in
 from asr.manifest.records import Utterance
 from asr.runtime import OnnxBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
@@ -133,7 +133,7 @@ class Recognizer:
                 raise ConfigError("lm and boost guide free text, phrases leave no room for it; take either")
             self._guide = guide_of(self.bundle, lm, lm_weight, boost)
         self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
-        self._detects = speech_detection
+        self._detects, self._ear = speech_detection, Ear.of(self.bundle)
 
     @overload
     def transcribe(self, source: Source, *, phrases: str | None = None) -> Result: ...
@@ -297,11 +297,14 @@ class Recognizer:
                 yield Piece((), 1.0 if nothing else 0.0, meaning, seconds[row], silent=nothing)
                 continue
             piece = Piece.of(hypothesis, ctc, tokenizer, position, seconds[row])
-            # Whether a command was meant has been judged already, by more evidence
-            if self._detects and held is None and not is_said(piece, speech[row], ctc):
-                yield replace(_silent(held), seconds=seconds[row])
-            else:
+            # Whether a command was meant has been judged by more evidence
+            judged = held is not None or not self._detects
+            if judged or (
+                piece.words and self._ear.hears(evidence_of_speech(hypothesis, speech[row], ctc, seconds[row]))
+            ):
                 yield replace(piece, meaning=meaning)
+            else:
+                yield replace(_silent(held), seconds=seconds[row])
 
 
 def _silent(held: Held | None) -> Piece:

@@ -21,13 +21,20 @@ def calibrate(
         ),
     ],
     *,
+    noise: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="MANIFEST", help="Recordings without speech: also learn to tell it from noise; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write another bundle, and leave this one as it is."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the phrase files that are drawn.")] = 1,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
-) -> None:
+) -> None:  # fmt: skip
     """Make the confidence of commands true.
 
     Phrase files of several sizes are drawn from the recordings' texts, and each recording is compared with some that
@@ -41,12 +48,15 @@ def calibrate(
     from asr.calibration import calibrate as learn
     from asr.cli.evaluate import read_all
     from asr.cli.outputs import check_outputs
+    from asr.ear_training import train_ear
     from asr.evaluation.table import percent
+    from asr.hearing import FACT
 
     target = output or file
-    check_outputs([("--output" if output else "FILE", target)], manifest)
+    check_outputs([("--output" if output else "FILE", target)], [*manifest, *(noise or [])])
     bundle = read_bundle(file)
     rows = [row for _, row in read_all(manifest)]
+    noises = [row for _, row in read_all(noise)] if noise else []
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("listening")
@@ -54,8 +64,10 @@ def calibrate(
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
+        lesson = train_ear(bundle, rows, noises, threads=threads, progress=show) if noises else None
         result = learn(bundle, rows, seed=seed, threads=threads, progress=show)
-    write_bundle(target, replace(bundle, facts={**bundle.facts, "commands": result.judge.to_dict()}))
+    facts = {**bundle.facts, "commands": result.judge.to_dict()}
+    write_bundle(target, replace(bundle, facts={**facts, FACT: lesson.ear.to_dict()} if lesson else facts))
     total, error = result.evaluation.total, result.evaluation.calibration_error
     print(
         f"{target}: calibrated on {len(rows)} recordings, {len(result.evaluation.trials)} comparisons\n"
@@ -63,3 +75,8 @@ def calibrate(
         f"on those left out in turn: {percent(total.accuracy)} % of the commands understood, "
         f"{percent(total.false_accept_rate)} % false accepts, calibration error {error or 0.0:.3f}"
     )
+    if lesson is not None:
+        print(
+            f"noise: {lesson.noises_written} of {lesson.noises} recordings get a text; speech: {lesson.texts_lost} of "
+            f"{lesson.texts} right texts are taken for noise, at normal speed, slower and faster"
+        )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from asr.hearing import Speech, is_said
+from asr.bundle import read_bundle
+from asr.errors import BundleError
+from asr.hearing import EVIDENCE, UNTAUGHT, Ear, Speech, evidence_of_speech
 from asr.manifest import read_manifest
 from asr.phrases import PhraseSet
 from asr.recognizer import DEFAULT_BUNDLE, Recognizer
-from asr.results import Word
-from asr.timing import Piece
+from asr.search import Hypothesis
 from audio import vad
 from audio.reading import read_audio
 
@@ -126,21 +128,58 @@ def test_times_are_those_of_the_recording(recognizer: Recognizer) -> None:
     assert late.words[-1].end - late.words[0].start > 1
 
 
-def test_an_unsure_text_needs_sure_speech() -> None:
-    def said(certainty: float, confidence: float, heard: float = 10.0) -> bool:
-        # Blank, and one token that is likelier by `heard` nats at one of two positions
-        ctc = np.array([[0.0, -9.0], [-heard, 0.0]], np.float32)
-        return is_said(Piece((Word("go", 0, 1, 1.0),), confidence), Speech(0, 1, certainty), ctc)
+def test_what_speaks_for_a_text_is_what_was_heard() -> None:
+    # Blank, and one token that is likelier by 10 nats at one of two positions
+    ctc = np.array([[0.0, -9.0], [-10.0, 0.0]], np.float32)
+    hypothesis = Hypothesis((5, 6), (-0.1, -0.2, -0.6), 0.0)
+    found = evidence_of_speech(hypothesis, Speech(0, 1, 0.9), ctc, 2.0)
+    assert found is not None
+    assert dict(zip(EVIDENCE, found, strict=True)) == {
+        "detector": pytest.approx(np.log(9)),
+        "heard": pytest.approx(np.log(10), abs=1e-3),
+        "decoder": pytest.approx(-0.3),
+        "seconds": pytest.approx(np.log(2)),
+    }
+    certain = evidence_of_speech(hypothesis, Speech(0, 1, 1.0), ctc, 0.0)
+    assert certain is not None
+    assert np.isfinite(certain).all()
 
-    assert said(0.999, 0.5)
-    assert said(0.6, 0.99)
-    assert said(0.9, 0.5, heard=40)
-    assert not said(0.9, 0.5)
-    assert not said(0.6, 0.7)
-    assert not said(0.9, 0.3)
-    assert not said(0.9999, 0.9999, heard=-1.0)  # CTC would write nothing
+
+def test_nothing_speaks_for_a_text_where_ctc_would_write_none() -> None:
+    hypothesis = Hypothesis((5, 6), (-0.1, -0.2, -0.6), 0.0)
+    silent = np.array([[0.0, -9.0], [0.0, -9.0]], np.float32)
     loud = np.array([[-9.0, 0.0]], np.float32)
-    assert not is_said(Piece((), 1.0), Speech(0, 1, 1.0), loud)
+    assert evidence_of_speech(hypothesis, Speech(0, 1, 1.0), silent, 1.0) is None
+    assert evidence_of_speech(Hypothesis((), (-0.1,), 0.0), Speech(0, 1, 1.0), loud, 1.0) is None
+    assert not Ear(100.0, (1.0, 1.0, 1.0, 1.0)).hears(None)
+
+
+def test_an_ear_hears_what_is_on_its_side_of_the_line() -> None:
+    ear = Ear(-3.0, (1.0, 0.0, 2.0, -1.0))
+    assert ear.hears((4.0, 0.0, -0.4, 0.1))  # 4 - 0.8 - 0.1 > 3
+    assert not ear.hears((4.0, 0.0, -0.4, 0.2))
+    assert not ear.hears((4.0, 9.0, -0.5, 0.1))
+
+
+def test_a_bundle_brings_its_own_ear() -> None:
+    bundle = replace(read_bundle(DEFAULT_BUNDLE), facts={})
+    assert Ear.of(bundle) == UNTAUGHT
+    ear = Ear(-1.0, (1.0, 2.0, 3.0, -4.0))
+    assert Ear.of(replace(bundle, facts={"speech": ear.to_dict()})) == ear
+    deaf = replace(bundle, facts={"speech": Ear(-1000.0, (0.0, 0.0, 0.0, 0.0)).to_dict()})
+    sample = SAMPLES / "computer_speed_up.wav"
+    assert Recognizer(deaf).transcribe(sample).no_speech
+    assert Recognizer(deaf, speech_detection=False).transcribe(sample).text
+
+
+@pytest.mark.parametrize(
+    "stated", [1, "loud", {}, {"bias": 1}, {**UNTAUGHT.to_dict(), "heard": "x"}, {**UNTAUGHT.to_dict(), "bias": 1e9},
+               {**UNTAUGHT.to_dict(), "seconds": float("nan")}, {**UNTAUGHT.to_dict(), "heard": None}],
+)  # fmt: skip
+def test_an_ear_that_makes_no_sense_is_refused(stated: object) -> None:
+    bundle = replace(read_bundle(DEFAULT_BUNDLE), facts={"speech": stated})
+    with pytest.raises(BundleError, match=r"facts: speech tells no speech from noise; .*--noise"):
+        Recognizer(bundle)
 
 
 @pytest.mark.real
