@@ -16,7 +16,7 @@ from asr.training.checkpoint import Trained, read_checkpoint
 from asr.training.weights import write_weights
 from export.graphs import OPSET, decoder_graph, encoder_graph
 from export.halve import halve
-from export.loss import MAX_WER_LOSS, Loss, as_fact, measure_loss, read_development
+from export.loss import MAX_WER_LOSS, Loss, LossError, as_fact, measure_loss, read_development
 from export.quantise import quantise
 from export.spectrum import compute_spectrum
 
@@ -98,7 +98,7 @@ def export(
     losses = measure_loss(bundle, rounded, utterances, stage) if utterances else []
     for loss in losses:
         if loss.points > max_wer_loss:
-            raise CepstraError(_refusal(checkpoint, loss, precision, max_wer_loss))
+            raise LossError(_refusal(checkpoint, loss, precision, max_wer_loss))
     if losses or precision == "int8":  # that of float16 is known to be next to nothing
         rounded = replace(rounded, facts={**rounded.facts, "wer_loss": as_fact(losses)})
     write_bundle(output, rounded)

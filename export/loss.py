@@ -23,6 +23,10 @@ MAX_WER_LOSS = 0.3  # points of word error rate
 NOT_MEASURED = "not measured"
 
 
+class LossError(CepstraError):
+    """Rounding the weights costs more than it may."""
+
+
 @dataclass(frozen=True)
 class Loss:
     """Word error rates of one search over the same utterances."""

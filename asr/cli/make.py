@@ -66,9 +66,13 @@ def make(
             show_default=False,
         ),
     ] = None,
-    count: Annotated[int, typer.Option(metavar="N", help="Recordings of the commands to make.")] = 1200,
-    others: Annotated[int, typer.Option(metavar="N", help="Recordings of other sentences to make.")] = 1200,
-    steps: Annotated[int, typer.Option(metavar="N", help="Of the training.")] = 400,
+    count: Annotated[
+        int, typer.Option(min=200, max=100_000, metavar="N", help="Recordings of the commands to make.")
+    ] = 1200,
+    others: Annotated[
+        int, typer.Option(min=200, max=100_000, metavar="N", help="Recordings of other sentences to make.")
+    ] = 1200,
+    steps: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Of the training.")] = 400,
     precision: Annotated[
         Literal["int8", "float16", "float32"], typer.Option(metavar="NAME", help="int8, float16 or float32.")
     ] = "int8",
@@ -92,6 +96,7 @@ def make(
 
     needs("train", "torch", "lightning", "onnx", "onnxscript", "safetensors", "pydantic")
     from asr.recognizer import DEFAULT_WEIGHTS
+    from asr.training.signals import SignalledError
     from export.make import MakeSettings
     from export.make import make as run
 
@@ -103,9 +108,9 @@ def make(
     )  # fmt: skip
     try:
         made = run(settings, output, work or output.with_name(f"{output.name}.work"), _Terminal(), restart=restart)
-    except KeyboardInterrupt:
-        complain("interrupted; the same command goes on")
-        raise typer.Exit(130) from None
+    except (KeyboardInterrupt, SignalledError) as error:
+        complain(f"interrupted; the same command{' without --restart' if restart else ''} goes on")
+        raise typer.Exit(getattr(error, "exit_code", 130)) from None
     print("\n".join(_lines(made)))
     if report is not None:
         from asr.evaluation.command_page import command_report

@@ -134,7 +134,8 @@ def synthesize(
         else:
             interrupted = False
     if interrupted:
-        complain(f"interrupted; {so_far[0]} of {so_far[1]} made; the same command goes on")
+        how = "the same command" + (" without --restart" if restart else "")
+        complain(f"interrupted; {so_far[0]} of {so_far[1]} made; {how} goes on")
         raise typer.Exit(130)
     _report(made)
     if made.failures:

@@ -87,7 +87,7 @@ class Folder:
         for part in self.audio.glob(".*.part"):  # of a run that was killed
             part.unlink(missing_ok=True)
         write_atomically(self.settings, json.dumps(settings, ensure_ascii=False, indent=1) + "\n", SynthesisError)
-        return {index: entry for index, entry in self._entries() if not entry.get("row") or self.sound(index).exists()}
+        return {index: entry for index, entry in self._entries() if not entry.get("row") or self._whole(index)}
 
     @contextmanager
     def noting(self) -> Iterator[Callable[[dict[str, Any]], None]]:
@@ -132,6 +132,11 @@ class Folder:
         if not isinstance(old, dict) or "format" not in old:
             raise ConfigError(f"{self.settings}: not written by a run, and would be replaced; choose another folder")
         return old
+
+    def _whole(self, index: int) -> bool:
+        """Whether an utterance's file is there and holds something: a full disk may leave it empty."""
+        path = self.sound(index)
+        return path.is_file() and path.stat().st_size > 0
 
     def _entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
         if not self.done.exists():

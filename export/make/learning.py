@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -12,15 +16,17 @@ from asr.errors import TrainingError
 from asr.files import write_atomically
 from asr.manifest import read_manifest
 from asr.manifest.parallel import cores
+from asr.training.signals import HEARD, SignalledError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import FrameType
 
     from export.make.settings import MakeSettings, Workshop
 
 OWN_SHARE = 0.5  # of the synthetic recordings' duration: as much do the user's own make up in a pass …
 MOST_REPEATS = 20.0  # … unless each would come more often than this
-INTERRUPTED = 130
 
 
 def write_settings(settings: MakeSettings, place: Workshop) -> None:
@@ -71,20 +77,40 @@ def write_settings(settings: MakeSettings, place: Workshop) -> None:
 def learn(place: Workshop) -> Path:
     """Train, or go on with it; returns the checkpoint. In a process of its own, which may start others.
 
-    Raises TrainingError where it fails, which it has said why; KeyboardInterrupt where it was stopped.
+    Raises TrainingError where it fails, which it has said why, and SignalledError where a signal ended it.
     """
-    with subprocess.Popen([sys.executable, "-m", "asr", "train", str(place.training)]) as process:
-        while True:
-            try:
-                code = process.wait()
-                break
-            except KeyboardInterrupt:  # Ctrl-C tells the training as well: it ends with a checkpoint
-                continue
-    if code in (INTERRUPTED, 143):
-        raise KeyboardInterrupt
+    signals: list[int] = []
+    # In a group of its own, so that a terminal's Ctrl-C comes once, from here; twice would end it at once
+    command = [sys.executable, "-m", "asr", "train", str(place.training)]
+    with subprocess.Popen(command, process_group=0 if os.name == "posix" else None) as process:
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            del frame
+            signals.append(number)
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+        with _heard_by(forward):
+            code = process.wait()
+    if signals:
+        raise SignalledError("stopped", signals[0])
     if code:
         raise TrainingError(f"{place.training}: the training failed; the lines above say why")
     return place.run / "best.ckpt"
+
+
+@contextmanager
+def _heard_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Both signals that end a training, while the block lasts; in the main thread, where they come."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in HEARD}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _devices() -> int:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from asr.bundle import read_bundle, write_bundle
 from asr.calibration import calibrate
-from asr.errors import CepstraError
+from asr.errors import ConfigError
 from asr.files import real_path, write_atomically
+from asr.hearing import FACT
 from asr.manifest import read_manifest
 from asr.phrases import PhraseSet
 from asr.phrases import check as checking
-from asr.recognizer import DEFAULT_BUNDLE
-from asr.synthesis import choose_engines
-from export.loss import MAX_WER_LOSS
+from asr.recognizer import DEFAULT_BUNDLE, DEFAULT_WEIGHTS
+from export.loss import MAX_WER_LOSS, LossError
+from export.make.inputs import check_inputs
 from export.make.learning import learn, write_settings
 from export.make.measuring import Figures, measure
 from export.make.settings import MakeSettings, Workshop
@@ -60,10 +61,10 @@ def make(settings: MakeSettings, output: Path, work: Path, display: Display, *, 
     output: the bundle; it is written when all is done. work: the folder for what is made on the way.
     Raises CepstraError for whatever stands against it; KeyboardInterrupt leaves what is done in its place.
     """
-    phrases = PhraseSet.read(settings.phrases, settings.language)
     place = Workshop(real_path(work))
+    check_inputs(settings, place, output)
+    phrases = PhraseSet.read(settings.phrases, settings.language)
     _check(phrases, display)
-    _check_inputs(settings)
     with place.begun(settings, display.say, restart=restart):
         own = divide_own(settings, place)
         with display.bar("speaking") as progress:
@@ -77,8 +78,8 @@ def make(settings: MakeSettings, output: Path, work: Path, display: Display, *, 
         display.say(_step(3, f"learning, {settings.steps} steps from {settings.start_from.name}"))
         write_settings(settings, place)
         checkpoint = learn(place)
-        draft = place.path / output.name
-        _export(checkpoint, draft, settings, place, display)
+        draft = place.draft
+        _export(checkpoint, output.stem, settings, place, display)
         _calibrate(draft, place, display)
         made = _measure(draft, phrases, place, display, output)
         draft.unlink(missing_ok=True)
@@ -91,24 +92,14 @@ def _step(number: int, text: str) -> str:
 
 def _check(phrases: PhraseSet, display: Display) -> None:
     report = checking.check(phrases, read_bundle(DEFAULT_BUNDLE).tokenizer)
-    display.say(_step(1, f"phrases: {report.sentences:,} sentences, {report.intents} intents, {report.words} words"))
+    display.say(_step(1, f"phrases: {report.sentences:,} sentences, intents: {report.intents}, words: {report.words}"))
     for pair in report.alike[:3]:
         display.say(f"      {pair.one!r} and {pair.other!r} sound alike and mean different things")
     for ambiguity in report.ambiguities[:3]:
         display.say(f"      {ambiguity.said!r} means two things: the first counts")
 
 
-def _check_inputs(settings: MakeSettings) -> None:
-    """Whatever can be refused is, before minutes are spent on it."""
-    from asr.training.checkpoint import read_checkpoint  # noqa: PLC0415  torch, which takes seconds to load
-
-    choose_engines(settings.engines, language=settings.language)
-    for manifest in settings.base:
-        read_manifest(manifest)
-    read_checkpoint(settings.start_from)
-
-
-def _export(checkpoint: Path, draft: Path, settings: MakeSettings, place: Workshop, display: Display) -> None:
+def _export(checkpoint: Path, name: str, settings: MakeSettings, place: Workshop, display: Display) -> None:
     from export.convert import export  # noqa: PLC0415  torch, which takes seconds to load
 
     words = sum(len(row.text.split()) for manifest in place.manifests("dev") for row in read_manifest(manifest))
@@ -117,15 +108,17 @@ def _export(checkpoint: Path, draft: Path, settings: MakeSettings, place: Worksh
     for precision in dict.fromkeys(precisions):
         try:
             exported = export(
-                checkpoint, draft, precision=precision, manifests=place.manifests("dev"),
-                max_wer_loss=most, facts={"phrases": settings.phrases.name},
+                checkpoint, place.draft, name=name, precision=precision,
+                manifests=() if precision == "float32" else place.manifests("dev"), max_wer_loss=most,
+                facts={"phrases": settings.phrases.name, **_inherited(settings)},
+                stage=lambda what: display.say(f"      {what}"),
             )  # fmt: skip
-        except CepstraError as error:
+        except LossError as error:
             if precision == "float16":
                 raise
             display.say(f"      {error}; float16 is taken instead")
             continue
-        size = draft.stat().st_size / 1e6
+        size = place.draft.stat().st_size / 1e6
         display.say(
             _step(
                 4,
@@ -135,11 +128,23 @@ def _export(checkpoint: Path, draft: Path, settings: MakeSettings, place: Worksh
         return
 
 
+def _inherited(settings: MakeSettings) -> dict[str, Any]:
+    """How the shipped model tells words from noise and commands from others: the nearest there is, to begin with."""
+    if settings.start_from != real_path(DEFAULT_WEIGHTS):
+        return {}
+    facts = read_bundle(DEFAULT_BUNDLE).facts
+    return {name: facts[name] for name in ("commands", FACT) if name in facts}
+
+
 def _calibrate(draft: Path, place: Workshop, display: Display) -> None:
     bundle = read_bundle(draft)
     rows = [row for manifest in place.manifests("dev") for row in read_manifest(manifest)]
-    with display.bar("calibrating") as progress:
-        result = calibrate(bundle, rows, progress=progress)
+    try:
+        with display.bar("calibrating") as progress:
+            result = calibrate(bundle, rows, progress=progress)
+    except ConfigError as error:  # too little was understood: no reason to throw the model away
+        display.say(_step(5, f"not calibrated, confidences are a guess: {error}"))
+        return
     write_bundle(draft, replace(bundle, facts={**bundle.facts, "commands": result.judge.to_dict()}))
     display.say(_step(5, f"calibrated on {len(rows)} recordings: threshold {result.judge.threshold:.2f}"))
 
@@ -151,9 +156,9 @@ def _measure(draft: Path, phrases: PhraseSet, place: Workshop, display: Display,
         with display.bar(name) as progress:
             figures.append(measure(which, phrases, place.manifests("test"), progress))
     after, before = figures
-    display.say(_step(6, f"measured; the figures are in {place.path / 'report.json'}"))
+    display.say(_step(6, f"measured; the figures are in {place.report}"))
     report = {"after": after.to_dict(), "before": before.to_dict()}
-    write_atomically(place.path / "report.json", json.dumps(report, indent=1) + "\n")
+    write_atomically(place.report, json.dumps(report, indent=1) + "\n")
     total = after.commands.total
     measured = {
         "commands": total.commands, "understood": total.understood, "others": total.others,

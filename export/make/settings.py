@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from export.convert import Precision
 
 SPLIT: Final = {"train": 0.76, "dev": 0.12, "test": 0.12}  # of the speakers: learnt from, chosen by, measured with
-_LEAST, _MOST = 200, 100_000  # recordings: of fewer, those held out would be too few to calibrate with
+FORMAT: Final = 1
+_MARK: Final = "cepstra make"  # tells our folders from others with a file of the same name
+LEAST, MOST = 200, 100_000  # recordings: of fewer, those held out would be too few to calibrate with
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class MakeSettings:
         for name in ("recordings", "base"):
             object.__setattr__(self, name, tuple(map(real_path, getattr(self, name))))
         for name, value in (("count", self.count), ("others", self.others)):
-            if not _LEAST <= value <= _MOST:
-                raise ConfigError(f"{name} is {value}; use {_LEAST} to {_MOST}")
+            if not LEAST <= value <= MOST:
+                raise ConfigError(f"{name} is {value}; use {LEAST} to {MOST}")
         if not 1 <= self.steps <= 1_000_000:
             raise ConfigError(f"steps is {self.steps}; use 1 to 1000000")
 
@@ -56,6 +58,7 @@ class MakeSettings:
         found = asdict(self)
         files = [self.phrases, *self.recordings, *self.base, self.start_from]
         found["digests"] = [_digest(path) for path in files]
+        found[_MARK] = FORMAT
         plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
         return plain
 
@@ -82,6 +85,16 @@ class Workshop:
         return self.path / "others"
 
     @property
+    def draft(self) -> Path:
+        """The bundle until it is measured."""
+        return self.path / ".draft.cepstra"
+
+    @property
+    def report(self) -> Path:
+        """All figures."""
+        return self.path / "report.json"
+
+    @property
     def training(self) -> Path:
         """Settings of the training, for whoever wants to change them and train again."""
         return self.path / "train.yaml"
@@ -106,11 +119,12 @@ class Workshop:
         make_folder(self.path.parent, ConfigError)
         with locked(self.path, "make", ConfigError, say):
             asked = settings.to_dict()
-            if restart:
-                self._clear()
-            elif (old := self._old()) is None:
+            old = self._old()
+            if old is None:
                 if any(path.name != ".lock" for path in self.path.iterdir()):
                     raise ConfigError(f"{self.path}: holds something else; name another folder with --work")
+            elif restart or not self.speech.exists():  # nothing was made
+                self._clear()
             elif old != asked:
                 changed = ", ".join(key for key in asked if old.get(key) != asked[key]) or "format"
                 raise ConfigError(
@@ -121,21 +135,18 @@ class Workshop:
             yield
 
     def _old(self) -> dict[str, Any] | None:
-        if not self.settings.exists():
-            return None
+        """What an earlier run was asked for; None where no run has been here."""
         try:
             found = json.loads(self.settings.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        except (OSError, ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) and found.get(_MARK) == FORMAT else None
 
     def _clear(self) -> None:
         """Throw away what an earlier run has left, and nothing that isn't its own."""
-        if self._old() is None:
-            return
         for folder in (self.speech, self.others, self.run, self.path / "cache"):
             shutil.rmtree(folder, ignore_errors=True)
-        for file in (self.training, self.settings, *(self.own(split) for split in SPLIT)):
+        for file in (self.training, self.settings, self.draft, self.report, *(self.own(split) for split in SPLIT)):
             file.unlink(missing_ok=True)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from asr.errors import ManifestError
 from asr.manifest import read_manifest, write_manifest
-from asr.manifest.split import divide
+from asr.manifest.split import canonical_split, divide
 from asr.synthesis import prompts_from, synthesize
 from asr.text import normalise
 from export.make.settings import SPLIT
@@ -64,7 +64,7 @@ def other_sentences(phrases: PhraseSet, language: str) -> list[str]:
 def divide_own(settings: MakeSettings, place: Workshop) -> int:
     """The user's recordings, by speaker, or by recording where speakers are few; returns how many there are.
 
-    Rows that say which split they are of keep it. Raises ManifestError.
+    Where rows say which split they are of, these keep it, and the others are learnt from. Raises ManifestError.
     """
     rows: list[Utterance] = []
     for manifest in settings.recordings:
@@ -76,12 +76,13 @@ def divide_own(settings: MakeSettings, place: Workshop) -> int:
         return 0
     speakers = {row.speaker for row in rows}
     by_file = len(speakers) < FEW_SPEAKERS or None in speakers
-    if all(row.split in SPLIT for row in rows):
-        divided = rows
-    elif len(rows) < FEW_SPEAKERS:
-        divided = [replace(row, split="train") for row in rows]  # too few to measure anything with
+    rows = [replace(row, split=canonical_split(row.split or "")) for row in rows]
+    free = [row for row in rows if row.split is None]
+    divided = [row for row in rows if row.split is not None]
+    if len(rows) < FEW_SPEAKERS or divided:  # too few to measure anything with, or what it is measured with is stated
+        divided += [replace(row, split="train") for row in free]
     else:
-        divided = _divided(rows, settings.seed, by_file=by_file)
+        divided = _divided(free, settings.seed, by_file=by_file)
     for split in SPLIT:
         part = [row for row in divided if row.split == split]
         if part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from asr.cli.commands import app
 from asr.errors import ConfigError, ManifestError
 from asr.manifest import Utterance, read_manifest, write_manifest
 from asr.phrases import PhraseSet
-from asr.recognizer import DEFAULT_WEIGHTS, Recognizer
+from asr.recognizer import DEFAULT_BUNDLE, DEFAULT_WEIGHTS, Recognizer
 from export.make import MakeSettings, make
 from export.make.learning import OWN_SHARE, write_settings
 from export.make.settings import Workshop
@@ -33,6 +34,7 @@ ENGINE = Path(__file__).parents[1] / "asr" / "synthesis_engine.py"
 TONE = f"cmd: {shlex.quote(sys.executable)} -S {shlex.quote(str(ENGINE))} {{out}} {{text}}"
 TONES = (f"{TONE} 1", f"{TONE} 2", f"{TONE} 3")  # one voice each: for training, choosing and measuring
 ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "data_manifests" / "samples" / "please_save_the_file.wav"
 PHRASES = 'intents:\n  boil: "boil [the] water"\n  stop: ["stop boiling", "cancel"]\n'
 
 
@@ -166,11 +168,32 @@ def test_a_handful_of_own_recordings_is_learnt_from(tmp_path: Path, phrases: Pat
     assert not shop.own("test").exists()
 
 
-def test_own_recordings_keep_the_split_that_they_state(tmp_path: Path, phrases: Path) -> None:
+@pytest.mark.parametrize("free", [0, 3, 60])
+def test_own_recordings_keep_the_split_that_they_state(tmp_path: Path, phrases: Path, free: int) -> None:
     shop = place(tmp_path)
-    divide_own(MakeSettings(phrases, recordings=(own(tmp_path, 20, 1, split="dev"),)), shop)
-    assert len(read_manifest(shop.own("dev"))) == 20
-    assert not shop.own("train").exists()
+    manifest = own(tmp_path, 5, 1, split="eval")
+    rows = [*read_manifest(manifest), *(Utterance(tmp_path / f"free{n}.wav", 2.0, "boil water") for n in range(free))]
+    rows += [Utterance(tmp_path / "chosen.wav", 2.0, "boil water", split="validation")]
+    write_manifest(manifest, rows)
+    divide_own(MakeSettings(phrases, recordings=(manifest,)), shop)
+    assert len(read_manifest(shop.own("test"))) == 5
+    assert len(read_manifest(shop.own("dev"))) == 1
+    assert shop.own("train").exists() == bool(free)
+
+
+def test_a_folder_in_which_nothing_was_made_is_begun_anew(tmp_path: Path, phrases: Path) -> None:
+    shop = Workshop(tmp_path / "work")
+    for count in (200, 300):
+        with shop.begun(MakeSettings(phrases, count=count), print, restart=False):
+            pass
+    shop.speech.mkdir()
+    with (
+        pytest.raises(ConfigError, match=r"other settings \(count\)"),
+        shop.begun(MakeSettings(phrases, count=400), print, restart=False),
+    ):
+        pass
+    with shop.begun(MakeSettings(phrases, count=400), print, restart=True):
+        assert not shop.speech.exists()
 
 
 def test_own_recordings_without_words_are_refused(tmp_path: Path, phrases: Path) -> None:
@@ -199,12 +222,21 @@ def test_own_recordings_count_more_and_base_speech_never_more_than_the_rest(tmp_
     ("arguments", "message"),
     [
         (["none.yaml"], "none.yaml"),
-        (["kettle.yaml", "--count", "3"], "count is 3; use 200"),
-        (["kettle.yaml", "--steps", "0"], "steps is 0"),
+        (["kettle.yaml", "--count", "3"], "--count"),
+        (["kettle.yaml", "--steps", "0"], "--steps"),
         (["kettle.yaml", "-o", "kettle.yaml"], "is read by this command"),
-        (["kettle.yaml", "--engine", "mumble"], "mumble"),
-        (["kettle.yaml", "--recordings", "gone.jsonl"], "gone.jsonl"),
-        (["kettle.yaml", "--start-from", "kettle.yaml"], "kettle.yaml"),
+        (["kettle.yaml", "--engine", "mumble"], "--engine"),
+        (["kettle.yaml", "--recordings", "gone.jsonl"], "gone.jsonl: no such manifest"),
+        (["kettle.yaml", "--start-from", "kettle.yaml"], "--start-from"),
+        (["kettle.yaml", "--start-from", str(DEFAULT_BUNDLE)], "is a bundle, which is only for listening"),
+        (["kettle.yaml", "--engine", TONE], "too few voices to learn from some and measure with others; add an engine"),
+        (["kettle.yaml", "--work", "broken.yaml"], "--work"),
+        (["kettle.yaml", "--work", "other", "-o", "other/m.cepstra"], "lies in the folder that is worked in"),
+        (["kettle.yaml", "--work", "other"], "holds something else; name another folder"),
+        (["kettle.yaml", "--work", "other", "--restart"], "holds something else; name another folder"),
+        (["kettle.yaml", "--recordings", "missing.jsonl"], "missing.jsonl:1: "),
+        (["kettle.yaml", "--base", "missing.jsonl"], "missing.jsonl:1: "),
+        (["kettle.yaml", "--recordings", "chinese.jsonl"], "the model can't write '打开灯'"),
         (["broken.yaml"], "broken.yaml"),
     ],
 )
@@ -213,16 +245,25 @@ def test_what_stands_against_it_is_said_before_the_long_work(
 ) -> None:
     monkeypatch.chdir(phrases.parent)
     Path("broken.yaml").write_text("intents: {a: '(b'}\n")
+    Path("other").mkdir()
+    Path("other/make.json").write_text('{"my": "own"}')
+    shutil.copy(SAMPLE, "a.wav")
+    write_manifest(Path("missing.jsonl"), [Utterance(Path("gone.wav").absolute(), 1.0, "boil water")])
+    write_manifest(Path("chinese.jsonl"), [Utterance(Path("a.wav").absolute(), 1.0, "打开灯")])
     ran = CliRunner().invoke(app, ["make", *arguments])
     assert ran.exit_code != 0
-    assert message in str(ran.exception) + ran.output
+    said = str(ran.exception) + ran.output
+    assert message in said
+    if arguments[1:2] in (["--engine"], ["--recordings"], ["--base"], ["--start-from"]):
+        assert arguments[1] in said
     assert not Path("model.cepstra").exists()
     assert not list(Path().rglob("*.flac"))
+    assert Path("other/make.json").read_text() == '{"my": "own"}'
 
 
 def test_the_page_tells_what_there_is() -> None:
     text = (ROOT / "docs" / "make.md").read_text()
-    command = typer.main.get_command(app).commands["make"]  # type: ignore[attr-defined]  a group
+    command = typer.main.get_command(app).get_command(None, "make")  # type: ignore[attr-defined]
     known = {name for parameter in command.params for name in parameter.opts}
     used = set(re.findall(r"--[a-z][a-z-]*[a-z]", text))
     assert used <= known | {"--phrases", "--model"}
