@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,10 @@ def test_examples_are_settings(example: str) -> None:
     assert build(yaml.safe_load(example)) != TrainConfig()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "data_manifests/recipes").rglob("*.yaml")), ids=lambda path: path.name)
+RECIPES = sorted(p for p in (ROOT / "data_manifests/recipes").rglob("*.yaml") if p.name != "prompts.yaml")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_recipes_that_ship_are_settings(path: Path) -> None:
     assert load_config(path).data.train
 
@@ -73,3 +78,20 @@ def test_the_override_on_the_command_line_works() -> None:
     config = load_config(None, overrides)
     assert config.steps == 20000
     assert [source.repeat for source in config.data.train] == [1.0, 0.5]
+
+
+def test_the_recipes_prompts_are_drawn_by_their_seed(tmp_path: Path) -> None:
+    (tmp_path / "clauses.txt").write_text("the bridge held\nhe waited a long time\n")
+    program = ROOT / "data_manifests/recipes/en-commands/prompts.py"
+
+    def drawn(seed: int) -> list[str]:
+        command = [sys.executable, str(program), "300", str(seed), str(tmp_path / "clauses.txt")]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    lines = drawn(1)
+    assert lines == drawn(1)
+    assert lines != drawn(2)
+    assert len(lines) == 300
+    domains = {line.split("\t")[0] for line in lines}
+    assert domains == {"command", "word", "digits", "number", "spelling", "date", "clause"}
+    assert all(re.fullmatch(r"[a-z]+\t[a-z' ]+", line) for line in lines)  # spelt out, nothing left to fill in
