@@ -132,6 +132,14 @@ def _lines(made: Made) -> Iterator[str]:
         f"another, {total.refused} refused; {total.false_accepts} of {total.others} others taken for a command "
         f"({percent(total.false_accept_rate)} %)"
     )
+    if total.commands:
+        yield f"(one command more or less is {100 / total.commands:.1f} %; of held-out voices, which are synthetic too)"
+    before = made.before.commands.total
+    if total.understood < before.understood:
+        yield (
+            f"The shipped model understood more of these commands, {before.understood}: keep to it, or try more "
+            "--count and --steps, another --engine, or --recordings"
+        )
     yield f"{made.bundle}: {made.bundle.stat().st_size / 1e6:.1f} MB"
 
 

@@ -82,7 +82,10 @@ def learn(place: Workshop) -> Path:
     signals: list[int] = []
     # In a group of its own, so that a terminal's Ctrl-C comes once, from here; twice would end it at once
     command = [sys.executable, "-m", "asr", "train", str(place.training)]
-    with subprocess.Popen(command, process_group=0 if os.name == "posix" else None) as process:
+    group = 0 if os.name == "posix" else None
+    # Nor is anything imported from the folder one happens to be in, by it or by the processes that it starts
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    with subprocess.Popen(command, process_group=group, env=environment) as process:
 
         def forward(number: int, frame: FrameType | None) -> None:
             del frame

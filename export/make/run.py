@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from export.convert import Precision
 
 STEPS = 6
+FEW = 200  # recordings: a threshold chosen with fewer is left to chance
 WORDS_BY_CHANCE = 3  # more or less are wrong whatever is rounded: of few recordings they are many points
 
 
@@ -67,15 +68,13 @@ def make(settings: MakeSettings, output: Path, work: Path, display: Display, *, 
     _check(phrases, display)
     with place.begun(settings, display.say, restart=restart):
         own = divide_own(settings, place)
+        display.say(_step(2, f"speaking: {settings.count} commands and {settings.others} other sentences"))
         with display.bar("speaking") as progress:
             speak(settings, phrases, place, progress, display.say)
         spoken = sum(len(read_manifest(path)) for split in ("train", "dev", "test") for path in place.manifests(split))
-        display.say(
-            _step(
-                2, f"speech: {spoken} recordings" + (f", {own} of them your own" if own else "") + f" in {place.path}"
-            )
-        )
-        display.say(_step(3, f"learning, {settings.steps} steps from {settings.start_from.name}"))
+        whose = f", {own} of them your own" if own else ""
+        display.say(_indented(f"{spoken} recordings{whose} in {place.path}"))
+        display.say(_step(3, f"learning: {settings.steps} steps from {settings.start_from.name}"))
         write_settings(settings, place)
         checkpoint = learn(place)
         draft = place.draft
@@ -88,6 +87,10 @@ def make(settings: MakeSettings, output: Path, work: Path, display: Display, *, 
 
 def _step(number: int, text: str) -> str:
     return f"[{number}/{STEPS}] {text}"
+
+
+def _indented(text: str) -> str:
+    return f"      {text}"
 
 
 def _check(phrases: PhraseSet, display: Display) -> None:
@@ -105,26 +108,23 @@ def _export(checkpoint: Path, name: str, settings: MakeSettings, place: Workshop
     words = sum(len(row.text.split()) for manifest in place.manifests("dev") for row in read_manifest(manifest))
     most = max(MAX_WER_LOSS, 100 * WORDS_BY_CHANCE / words)
     precisions: tuple[Precision, ...] = (settings.precision, "float16")
+    display.say(_step(4, f"exporting in {settings.precision}"))
     for precision in dict.fromkeys(precisions):
         try:
             exported = export(
                 checkpoint, place.draft, name=name, precision=precision,
                 manifests=() if precision == "float32" else place.manifests("dev"), max_wer_loss=most,
                 facts={"phrases": settings.phrases.name, **_inherited(settings)},
-                stage=lambda what: display.say(f"      {what}"),
+                stage=lambda what: display.say(_indented(what)),
             )  # fmt: skip
         except LossError as error:
             if precision == "float16":
                 raise
-            display.say(f"      {error}; float16 is taken instead")
+            display.say(_indented(f"{error}; float16 is taken instead"))
             continue
-        size = place.draft.stat().st_size / 1e6
-        display.say(
-            _step(
-                4,
-                f"exported: {size:.1f} MB, {precision}; " + "; ".join(loss.told(precision) for loss in exported.losses),
-            )
-        )
+        rates = (f"word error rate of held-out voices, {loss.told(precision)}" for loss in exported.losses)
+        for line in (f"{place.draft.stat().st_size / 1e6:.1f} MB, {precision}", *rates):
+            display.say(_indented(line))
         return
 
 
@@ -139,24 +139,32 @@ def _inherited(settings: MakeSettings) -> dict[str, Any]:
 def _calibrate(draft: Path, place: Workshop, display: Display) -> None:
     bundle = read_bundle(draft)
     rows = [row for manifest in place.manifests("dev") for row in read_manifest(manifest)]
+    if len(rows) < FEW and "commands" in bundle.facts:
+        display.say(
+            _step(5, f"{len(rows)} recordings are too few to calibrate with: the shipped model's threshold stays")
+        )
+        return
+    display.say(_step(5, f"calibrating on {len(rows)} recordings"))
     try:
         with display.bar("calibrating") as progress:
             result = calibrate(bundle, rows, progress=progress)
     except ConfigError as error:  # too little was understood: no reason to throw the model away
-        display.say(_step(5, f"not calibrated, confidences are a guess: {error}"))
+        display.say(_indented(f"not calibrated, confidences are a guess: {error}"))
         return
     write_bundle(draft, replace(bundle, facts={**bundle.facts, "commands": result.judge.to_dict()}))
-    display.say(_step(5, f"calibrated on {len(rows)} recordings: threshold {result.judge.threshold:.2f}"))
+    display.say(_indented(f"threshold {result.judge.threshold:.2f}"))
 
 
 def _measure(draft: Path, phrases: PhraseSet, place: Workshop, display: Display, output: Path) -> Made:
     bundle = read_bundle(draft)
+    rows = sum(len(read_manifest(path)) for path in place.manifests("test"))
+    display.say(_step(6, f"measuring with {rows} recordings that nothing has learnt from"))
     figures = []
     for name, which in (("measuring", bundle), ("measuring the shipped model", None)):
         with display.bar(name) as progress:
             figures.append(measure(which, phrases, place.manifests("test"), progress))
     after, before = figures
-    display.say(_step(6, f"measured; the figures are in {place.report}"))
+    display.say(_indented(f"the figures are in {place.report}"))
     report = {"after": after.to_dict(), "before": before.to_dict()}
     write_atomically(place.report, json.dumps(report, indent=1) + "\n")
     total = after.commands.total
