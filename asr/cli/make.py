@@ -86,7 +86,7 @@ def make(
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run has made.")] = False,
 ) -> None:  # fmt: skip
-    """Make a model for the commands of a phrase file, without a recording.
+    """Make a model of your own out of a phrase file.
 
     Synthetic voices speak them, and the model that ships learns from that. Interrupted and started again, it goes on.
     """
