@@ -15,7 +15,7 @@ from asr.errors import ConfigError
 from asr.hearing import Ear, evidence_of_speech, speech_in
 from asr.logistic import logistic_regression
 from asr.runtime import OnnxBackend
-from asr.search import SearchOptions, greedy
+from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.text import normalise
 from audio.augmentation import change_speed
 from audio.reading import read_audio
@@ -104,7 +104,7 @@ def _hear(bundle: Bundle, backend: OnnxBackend, samples: NDArray[np.float32], nu
     part = samples[speech.start : speech.end]
     seconds = len(part) / rate
     memory = backend.encode([part])
-    (hypothesis,) = greedy(backend, memory, [seconds], SearchOptions())
+    (hypothesis,) = decode(backend, memory, [seconds], SearchOptions(ctc_weight=CTC_WEIGHT))
     evidence = evidence_of_speech(hypothesis, speech, memory.ctc[0, : memory.lengths[0]], seconds)
     return Heard(number, not said, evidence, bool(said) and bundle.tokenizer.decode(hypothesis.tokens) == said)
 

@@ -94,8 +94,8 @@ class Recognizer:
     ) -> None:
         """bundle: a path, or one that was read; None is the model that ships.
 
-        threads: of the CPU. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score of a beam, 0 to
-        1; None is 0.3 with a beam, and none in greedy decoding. max_seconds: longer recordings are refused.
+        threads: of the CPU. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score, 0 to 1;
+        None is 0.3; without any, greedy decoding of a young model errs by whole phrases. max_seconds: longer recordings are refused.
         raw: how to read headerless samples. channel: which to take; None mixes all of them.
         phrases: what may be said, a phrase file, one that was read, or a list of sentences: the command meant is
         looked for in place of free text, with a beam of 8 at least. Or several by name, of which each call may name
@@ -114,9 +114,7 @@ class Recognizer:
         if not isinstance(bundle, Bundle):
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
         self.bundle = bundle
-        if ctc_weight is None:
-            ctc_weight = CTC_WEIGHT if beam > 1 else 0.0
-        self.options = SearchOptions(beam=beam, ctc_weight=ctc_weight)
+        self.options = SearchOptions(beam=beam, ctc_weight=CTC_WEIGHT if ctc_weight is None else ctc_weight)
         self._backend = OnnxBackend(self.bundle, threads)
         self._held: dict[str, Held] = {}
         self._alone = phrases is not None and not isinstance(phrases, Mapping)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from asr.errors import ConfigError
 
 BLANK, BOS, EOS = 0, 1, 2  # as asr.tokenizer lays them
-CTC_WEIGHT = 0.3  # CTC's share where a beam has one and nobody says how large
+CTC_WEIGHT = 0.3  # CTC's share where nobody says how large
 LONGEST_GROUP = 4  # tokens that may loop together
 
 

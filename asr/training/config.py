@@ -130,7 +130,7 @@ class TrainConfig:
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     devices: int = 1  # GPUs, or processes on a CPU, where two of one thread each beat one of two
     validate_every: int = 500  # steps; always after the last one
-    validation_beam: int = 1  # hypotheses kept where validation decodes; 1 is greedy, more have a share of CTC too
+    validation_beam: int = 1  # hypotheses kept where validation decodes; 1 is greedy
     save_every: int = 200  # steps between two checkpoints to resume from
     average: int = 3  # the best checkpoints are averaged at the end
     # A checkpoint whose weights to start from; its tokenizer, front end and model (but for the dropout) come with them

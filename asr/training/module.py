@@ -42,8 +42,7 @@ class Recogniser(L.LightningModule):
         self.config, self.tokenizer, self.earlier = config, tokenizer, list(earlier)
         self.model = Transformer(config.model, config.front_end, tokenizer.vocab_size)
         self.spec_augment = SpecAugment(config.spec_augment, config.front_end)
-        beam = config.validation_beam
-        self.search = SearchOptions(beam=beam, ctc_weight=CTC_WEIGHT if beam > 1 else 0.0)
+        self.search = SearchOptions(beam=config.validation_beam, ctc_weight=CTC_WEIGHT)
         self.loss = torch.zeros(())  # the latest
         self._texts: list[tuple[str, str]] = []  # reference and hypothesis
 
