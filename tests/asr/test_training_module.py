@@ -13,7 +13,7 @@ import torch
 
 from asr.evaluation.scoring import score
 from asr.model.backend import TorchBackend
-from asr.search import SearchOptions, decode
+from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.tokenizer import Tokenizer
 from asr.training.batches import Batch
 from asr.training.corpus import load
@@ -188,7 +188,7 @@ def test_validation_is_score_of_decode(
     backend = TorchBackend(module.model)
     heard = []
     for sound, _ in clips:  # one by one, and not in batches
-        (hypothesis,) = decode(backend, backend.encode([sound]), [len(sound) / 16000], SearchOptions())
+        (hypothesis,) = decode(backend, backend.encode([sound]), [len(sound) / 16000], SearchOptions(ctc_weight=CTC_WEIGHT))
         heard.append(tokenizer.decode(hypothesis.tokens))
     total = score([text for _, text in clips], heard).total
     assert logged == {"val/wer": total.wer, "val/cer": total.cer}
