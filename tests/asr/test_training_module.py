@@ -187,8 +187,9 @@ def test_validation_is_score_of_decode(
     module.on_validation_epoch_end()
     backend = TorchBackend(module.model)
     heard = []
+    options = SearchOptions(ctc_weight=CTC_WEIGHT)
     for sound, _ in clips:  # one by one, and not in batches
-        (hypothesis,) = decode(backend, backend.encode([sound]), [len(sound) / 16000], SearchOptions(ctc_weight=CTC_WEIGHT))
+        (hypothesis,) = decode(backend, backend.encode([sound]), [len(sound) / 16000], options)
         heard.append(tokenizer.decode(hypothesis.tokens))
     total = score([text for _, text in clips], heard).total
     assert logged == {"val/wer": total.wer, "val/cer": total.cer}
