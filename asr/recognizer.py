@@ -95,8 +95,8 @@ class Recognizer:
         """bundle: a path, or one that was read; None is the model that ships.
 
         threads: of the CPU. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score, 0 to 1;
-        None is 0.3; without any, greedy decoding of a young model errs by whole phrases. max_seconds: longer recordings are refused.
-        raw: how to read headerless samples. channel: which to take; None mixes all of them.
+        None is 0.3; without any, greedy decoding of a young model errs by whole phrases. max_seconds: longer
+        recordings are refused. raw: how to read headerless samples. channel: which to take; None mixes all of them.
         phrases: what may be said, a phrase file, one that was read, or a list of sentences: the command meant is
         looked for in place of free text, with a beam of 8 at least. Or several by name, of which each call may name
         one. threshold: the least confidence, 0 to 1, that makes a command; None is the bundle's own.
