@@ -66,6 +66,8 @@ def gather(source: Path, into: Path, what: str) -> Sounds:
     what: the option, for errors. Raises SynthesisError where there is none, AudioError where one can't be read.
     """
     stretches: list[tuple[Path, float, float | None]]
+    if not source.exists():
+        raise SynthesisError(f"{what} {source}: there is no such folder or manifest; check the path")
     if source.is_dir():
         found = sorted(path for path in source.rglob("*") if path.suffix.lower() in _SOUNDS)
         stretches = [(path, 0.0, None) for path in found]

@@ -144,6 +144,7 @@ def test_an_engine_that_is_held_out_tests_alone(tmp_path: Path) -> None:
         ({"texts": []}, "holds no text"),
         ({"texts": ["fine", "!?"]}, r"text 2 \('!\?'\) says nothing"),
         ({"noises": "."}, "--noises .: holds no recordings"),
+        ({"rooms": "nowhere"}, "--rooms nowhere: there is no such folder or manifest"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(

@@ -38,7 +38,8 @@ def test_words_start_within_100_ms_of_the_truth(row: Utterance) -> None:
 
 
 @pytest.mark.parametrize("row", SAMPLES, ids=lambda row: row.audio_filepath.stem)
-def test_words_end_within_100_ms_of_the_truth(row: Utterance) -> None:
+def test_words_end_within_150_ms_of_the_truth(row: Utterance) -> None:
+    # Where a word runs into the next one, its end is less sharp than a start behind a pause
     # The last word's end isn't compared: the reference lets it last to the end of the file, pause included
     for word, (said, _, end) in list(zip(_timed(row).words, row.extra["words"], strict=True))[:-1]:
-        assert abs(word.end - end) <= 0.1, f"{said}: {word.end:.2f} s, truly {end:.2f} s"
+        assert abs(word.end - end) <= 0.15, f"{said}: {word.end:.2f} s, truly {end:.2f} s"

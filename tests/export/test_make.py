@@ -70,7 +70,7 @@ def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp
     settings = MakeSettings(phrases, count=200, others=200, engines=TONES, steps=1)
     output, work = tmp_path / "kettle.cepstra", tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
-        make(settings, output, work, Watcher("calibrating"))
+        make(settings, output, work, Watcher("measuring"))
     assert not output.exists()
     before = when_written(work)
     assert sum(path.suffix == ".flac" for path in before) > 390  # the engine says some words, such as "loud", badly
