@@ -40,14 +40,12 @@ def calibrate(
     Phrase files of several sizes are drawn from the recordings' texts, and each recording is compared with some that
     hold what it says and some that don't.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from asr.bundle import read_bundle, write_bundle
     from asr.calibration import FALSE_ACCEPTS
     from asr.calibration import calibrate as learn
     from asr.cli.evaluate import read_all
     from asr.cli.outputs import check_outputs
+    from asr.cli.progress import counting_bar
     from asr.ear_training import train_ear
     from asr.evaluation.table import percent
     from asr.hearing import FACT
@@ -57,13 +55,7 @@ def calibrate(
     bundle = read_bundle(file)
     rows = [row for _, row in read_all(manifest)]
     noises = [row for _, row in read_all(noise)] if noise else []
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("listening")
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with counting_bar("listening") as show:
         lesson = train_ear(bundle, rows, noises, threads=threads, progress=show) if noises else None
         result = learn(bundle, rows, seed=seed, threads=threads, progress=show)
     facts = {**bundle.facts, "commands": result.judge.to_dict()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from export.make.measuring import Figures
     from export.make.run import Made
@@ -21,20 +21,10 @@ class _Terminal:
     def say(self, line: str) -> None:
         typer.echo(line, err=True)
 
-    @contextmanager
-    def bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        from asr.cli.progress import progress_bar
+    def bar(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]:
+        from asr.cli.progress import counting_bar
 
-        with progress_bar(title) as (start, advance):
-            before = 0
-
-            def show(done: int, total: int) -> None:
-                nonlocal before
-                start(total)
-                advance(done - before)
-                before = done
-
-            yield show
+        return counting_bar(title)
 
 
 def make(

@@ -20,3 +20,18 @@ def progress_bar(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda total: bar.update(task, total=total), lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def counting_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for what counts by itself: a function of how many are done, of so many."""
+    with progress_bar(title) as (start, advance):
+        before = 0
+
+        def show(done: int, total: int) -> None:
+            nonlocal before
+            start(total)
+            advance(done - before)
+            before = done
+
+        yield show

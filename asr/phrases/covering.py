@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from asr.phrases.nodes import Choice, Permutation, Rule, Sequence, Slot, Words
+from asr.phrases.nodes import Choice, Permutation, Rule, Sequence, Slot, drawn_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,8 @@ class _Drawing:
     def sentence(self, intents: list[list[Node]]) -> list[str]:
         """Words of the next one."""
         sentences = self._next(intents, lambda one: any(map(self._is_open, one)))
-        return self._words(self._next(sentences, self._is_open))
+        sentence = self._next(sentences, self._is_open)
+        return drawn_words(sentence, self._draw, lambda items: self._next(items, self._is_open))
 
     def _next(self, parts: Items[Part], is_open: Callable[[Part], bool]) -> Part:
         """The part of a choice that is to be said. is_open: whether something in one is still unsaid."""
@@ -77,22 +78,6 @@ class _Drawing:
             if turns.done or number not in turns.said or is_open(parts[number]):
                 turns.said.add(number)
                 return parts[number]
-
-    def _words(self, node: Node) -> list[str]:
-        match node:
-            case Words():
-                return list(node.words)
-            case Sequence() | Permutation():
-                items = list(node.items)
-                if isinstance(node, Permutation):
-                    self._draw.shuffle(items)
-                return [word for item in items for word in self._words(item)]
-            case Choice():
-                return self._words(self._next(node.items, self._is_open))
-            case Slot() | Rule():
-                return self._words(node.body)
-            case _:
-                return []
 
     def _is_open(self, node: Node) -> bool:
         """Whether something in it is still unsaid."""

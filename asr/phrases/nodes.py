@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Sequence as Items
     from collections.abc import Set as AbstractSet
+    from random import Random
 
 Scalar: TypeAlias = str | int | float | bool  # a slot's value
 
@@ -274,3 +276,21 @@ class FirstWords:
                 return set(self.of(node.body))
             case Fill():
                 return set()
+
+
+def drawn_words(node: Node, draw: Random, choose: Callable[[Items[Node]], Node]) -> list[str]:
+    """Words of one sentence of a node: `choose` says which part of a choice, `draw` the order of a permutation."""
+    match node:
+        case Words():
+            return list(node.words)
+        case Sequence() | Permutation():
+            items = list(node.items)
+            if isinstance(node, Permutation):
+                draw.shuffle(items)
+            return [word for item in items for word in drawn_words(item, draw, choose)]
+        case Choice():
+            return drawn_words(choose(node.items), draw, choose)
+        case Slot() | Rule():
+            return drawn_words(node.body, draw, choose)
+        case _:
+            return []

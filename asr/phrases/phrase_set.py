@@ -17,7 +17,7 @@ from asr.phrases.grammar import bind
 from asr.phrases.home_assistant import is_home_assistant, read_home_assistant
 from asr.phrases.jsgf import HEADER, read_jsgf
 from asr.phrases.languages import Languages, TooManyStatesError
-from asr.phrases.nodes import Choice, FirstWords, Permutation, Place, Rule, Sequence, Slot, Words
+from asr.phrases.nodes import Choice, FirstWords, Permutation, Place, Rule, Sequence, Slot, Words, drawn_words
 from asr.phrases.text_file import read_lines
 from asr.phrases.token_graph import compile_graph
 from asr.phrases.yaml_file import FORM, read_own
@@ -160,7 +160,7 @@ class PhraseSet:
             if len(found) == n:
                 return list(found)
             node = draw.choice(draw.choice(intents)).node
-            found.setdefault(" ".join(_random_words(node, draw)))
+            found.setdefault(" ".join(drawn_words(node, draw, draw.choice)))
         rest = (" ".join(said) for said in languages.sentences(root))
         return [*found, *islice((said for said in rest if said not in found), n - len(found))]
 
@@ -214,23 +214,6 @@ def _definitions(text: str, name: str, language: str) -> Definitions:
         root = mapping(read_tree(text), "the file", FORM)
         return read_home_assistant(root, language) if is_home_assistant(root) else read_own(root, language)
     return read_lines(text, language)
-
-
-def _random_words(node: Node, draw: random.Random) -> list[str]:
-    match node:
-        case Words():
-            return list(node.words)
-        case Sequence() | Permutation():
-            items = list(node.items)
-            if isinstance(node, Permutation):
-                draw.shuffle(items)
-            return [word for item in items for word in _random_words(item, draw)]
-        case Choice():
-            return _random_words(draw.choice(node.items), draw)
-        case Slot() | Rule():
-            return _random_words(node.body, draw)
-        case _:
-            return []
 
 
 def _walk(phrases: PhraseSet) -> list[Node]:

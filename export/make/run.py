@@ -11,7 +11,6 @@ from asr.calibration import calibrate
 from asr.errors import ConfigError
 from asr.files import real_path, write_atomically
 from asr.hearing import FACT
-from asr.manifest import read_manifest
 from asr.phrases import PhraseSet
 from asr.phrases import check as checking
 from asr.recognizer import DEFAULT_BUNDLE, DEFAULT_WEIGHTS
@@ -19,7 +18,7 @@ from export.loss import MAX_WER_LOSS, LossError
 from export.make.inputs import check_inputs
 from export.make.learning import learn, write_settings
 from export.make.measuring import Figures, measure
-from export.make.settings import MakeSettings, Workshop
+from export.make.settings import SPLIT, MakeSettings, Workshop
 from export.make.speaking import divide_own, speak
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def make(settings: MakeSettings, output: Path, work: Path, display: Display, *, 
         display.say(_step(2, f"speaking: {settings.count} commands and {settings.others} other sentences"))
         with display.bar("speaking") as progress:
             speak(settings, phrases, place, progress, display.say)
-        spoken = sum(len(read_manifest(path)) for split in ("train", "dev", "test") for path in place.manifests(split))
+        spoken = sum(len(place.rows(split)) for split in SPLIT)
         whose = f", {own} of them your own" if own else ""
         display.say(_indented(f"{spoken} recordings{whose} in {place.path}"))
         display.say(_step(3, f"learning: {settings.steps} steps from {settings.start_from.name}"))
@@ -105,7 +104,7 @@ def _check(phrases: PhraseSet, display: Display) -> None:
 def _export(checkpoint: Path, name: str, settings: MakeSettings, place: Workshop, display: Display) -> None:
     from export.convert import export  # noqa: PLC0415  torch, which takes seconds to load
 
-    words = sum(len(row.text.split()) for manifest in place.manifests("dev") for row in read_manifest(manifest))
+    words = sum(len(row.text.split()) for row in place.rows("dev"))
     most = max(MAX_WER_LOSS, 100 * WORDS_BY_CHANCE / words)
     precisions: tuple[Precision, ...] = (settings.precision, "float16")
     display.say(_step(4, f"exporting in {settings.precision}"))
@@ -138,7 +137,7 @@ def _inherited(settings: MakeSettings) -> dict[str, Any]:
 
 def _calibrate(draft: Path, place: Workshop, display: Display) -> None:
     bundle = read_bundle(draft)
-    rows = [row for manifest in place.manifests("dev") for row in read_manifest(manifest)]
+    rows = place.rows("dev")
     if len(rows) < FEW and "commands" in bundle.facts:
         display.say(
             _step(5, f"{len(rows)} recordings are too few to calibrate with: the shipped model's threshold stays")
@@ -157,7 +156,7 @@ def _calibrate(draft: Path, place: Workshop, display: Display) -> None:
 
 def _measure(draft: Path, phrases: PhraseSet, place: Workshop, display: Display, output: Path) -> Made:
     bundle = read_bundle(draft)
-    rows = sum(len(read_manifest(path)) for path in place.manifests("test"))
+    rows = len(place.rows("test"))
     display.say(_step(6, f"measuring with {rows} recordings that nothing has learnt from"))
     figures = []
     for name, which in (("measuring", bundle), ("measuring the shipped model", None)):

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from asr.errors import ConfigError
 from asr.files import make_folder, real_path, write_atomically
 from asr.lock import locked
+from asr.manifest import read_manifest
 from asr.recognizer import DEFAULT_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from asr.manifest import Utterance
     from export.convert import Precision
 
 SPLIT: Final = {"train": 0.76, "dev": 0.12, "test": 0.12}  # of the speakers: learnt from, chosen by, measured with
@@ -112,6 +114,10 @@ class Workshop:
         """Everything that is said in a split, the phrase file's sentences first."""
         places = (self.speech / f"{split}.jsonl", self.own(split), self.others / f"{split}.jsonl")
         return [path for path in places if path.exists()]
+
+    def rows(self, split: str) -> list[Utterance]:
+        """What these manifests list."""
+        return [row for manifest in self.manifests(split) for row in read_manifest(manifest)]
 
     @contextmanager
     def begun(self, settings: MakeSettings, say: Callable[[str], None], *, restart: bool) -> Iterator[None]:
