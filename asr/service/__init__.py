@@ -1,0 +1,1 @@
+"""`cepstra serve`: a bundle as a service, over HTTP, WebSockets and Wyoming."""
