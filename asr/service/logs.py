@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 
+_UNSEEN = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
@@ -24,7 +26,9 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False, default=str)
+        line = json.dumps(fields, ensure_ascii=False, default=str)
+        # Clients have a say in it: nothing ends a line early, or is an order to a terminal
+        return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def install(level: int = logging.INFO) -> None:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from asr.errors import AudioError, CepstraError, GuidanceError, PhrasesError
 from asr.service.errors import FullError, ServiceError
+from audio.errors import TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("cepstra.service")
 _STATUS: tuple[tuple[type[CepstraError], int, str, str | None], ...] = (
+    (TooLongError, 413, "too_long", "file"),
     (AudioError, 400, "invalid_audio", "file"),
     (PhrasesError, 422, "invalid_phrases", None),
     (GuidanceError, 400, "invalid_prompt", "prompt"),

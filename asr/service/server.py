@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,6 +17,8 @@ from asr.service import logs
 from asr.service.app import create_app
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from asr.service.settings import Settings
     from asr.service.state import State
 
@@ -32,7 +35,8 @@ def serve(settings: Settings) -> None:
         _log.info("settings", extra={"settings": settings.shown()})
         if not settings.is_local and not settings.api_keys:
             _log.warning("open to whoever can reach it: set api_keys, or listen at 127.0.0.1")
-        asyncio.run(_serve(settings, listener, f"http://{shown}:{port}/"))
+        with suppress(asyncio.CancelledError):  # SIGTERM before it has started
+            asyncio.run(_serve(settings, listener, f"http://{shown}:{port}/"))
 
 
 def _listening(settings: Settings) -> socket.socket:
@@ -47,13 +51,28 @@ def _listening(settings: Settings) -> socket.socket:
         ) from None
 
 
+class _Server(uvicorn.Server):
+    """One that a signal ends and nothing else: uvicorn's own raises it again, and workers and folders are left."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are caught as long as the loop lives, since there is more to end than this server."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        yield
+
+
 async def _serve(settings: Settings, listener: socket.socket, url: str) -> None:
+    starting = asyncio.current_task()
+    assert starting is not None  # noqa: S101  it runs in one
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
     app = create_app(settings)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", ws="websockets-sansio", ws_max_size=1 << 20,
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=round(settings.stop_seconds) + 1,
     )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = _Server(config)
     # By ourselves rather than by uvicorn, which prints the traceback of a start that fails
     async with app.router.lifespan_context(app):
         state: State = app.state.service

@@ -21,6 +21,7 @@ from asr.errors import AudioError, CepstraError, GuidanceError
 from asr.phrases import PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer, cut
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
+from audio.errors import TooLongError
 from audio.reading import audio_info, read_audio
 
 if TYPE_CHECKING:
@@ -187,4 +188,5 @@ def _each(recognizer: Recognizer, clips: list[NDArray[np.float32]]) -> list[Resu
 
 def _without_path(error: CepstraError, sound: Path) -> AudioError:
     """Whoever sent it knows nothing of the service's files."""
-    return AudioError(str(error).replace(f"{sound}: ", "").replace(str(sound), "the file"))
+    kind = TooLongError if isinstance(error, TooLongError) else AudioError
+    return kind(str(error).replace(f"{sound}: ", "").replace(str(sound), "the file"))
