@@ -19,37 +19,35 @@ if TYPE_CHECKING:
 
     from asr.results import Result
 
-AT_ONCE = 0.05  # seconds: what fails sooner is answered with the status that it should have
-
 
 class Events(StreamingResponse):
     """A delta for each part of a long recording as it is done, then the whole.
 
-    It owns the file that is transcribed, and removes it at the end, also where the client was gone before the first
-    event was asked for.
+    It begins with the first of them, so that what fails before is answered with the status that it should have. It owns
+    the file that is transcribed, and removes it at the end, also where the client is gone by then.
     """
 
     def __init__(self, file: Path) -> None:
         super().__init__(self._lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
         self._file = file
         self._events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._is_first = True
+        self._first: dict[str, Any] | None = None
+        self._said = False
         self._work: asyncio.Future[Result] | None = None
 
     def heard(self, text: str) -> None:
         """What is said next."""
         if text:
-            delta = text if self._is_first else f" {text}"
-            self._events.put_nowait({"type": "transcript.text.delta", "delta": delta})
-            self._is_first = False
+            self._events.put_nowait({"type": "transcript.text.delta", "delta": f" {text}" if self._said else text})
+            self._said = True
 
     async def begin(self, work: Coroutine[Any, Any, Result]) -> None:
-        """Let the work begin, which calls `heard`. Raises what it raises at once."""
+        """Let the work begin, which calls `heard`, and wait for the first text. Raises what it raises before."""
         self._work = asyncio.ensure_future(work)
         self._work.add_done_callback(self._done)
         try:
-            await asyncio.wait({self._work}, timeout=AT_ONCE)
-            if self._work.done():
+            self._first = await self._events.get()
+            if self._first is None:
                 self._work.result()
         except BaseException:
             self._end()
@@ -75,8 +73,10 @@ class Events(StreamingResponse):
     async def _lines(self) -> AsyncIterator[str]:
         assert self._work is not None  # noqa: S101  it has begun
         try:
-            while (event := await self._events.get()) is not None:
+            event = self._first
+            while event is not None:
                 yield _line(event)
+                event = await self._events.get()
             result = self._work.result()
             usage = answers.plain(result)["usage"]
             yield _line({"type": "transcript.text.done", "text": result.text, "usage": usage})

@@ -85,7 +85,7 @@ async def _answer(request: Request, state: State, form: Form) -> Response:
     if stream:
         if kind not in ("json", "text"):
             raise RequestError(f"stream: goes with response_format json, not {kind}", param="stream")
-        return await _streamed(state, form, boost)
+        return await _streamed(request, state, form, boost)
     result = await unless_gone(request, transcribed(state, form.file, boost=boost, lenient=True))
     if kind == "json":
         return JSONResponse(answers.plain(result))
@@ -94,10 +94,11 @@ async def _answer(request: Request, state: State, form: Form) -> Response:
     return PlainTextResponse(render(result, kind))
 
 
-async def _streamed(state: State, form: Form, boost: dict[str, float]) -> Response:
+async def _streamed(request: Request, state: State, form: Form, boost: dict[str, float]) -> Response:
     events = Events(form.file)
     file, form.sound = form.file, None  # the response outlives the form
-    await events.begin(transcribed(state, file, boost=boost, lenient=True, heard=events.heard))
+    work = transcribed(state, file, boost=boost, lenient=True, heard=events.heard)
+    await unless_gone(request, events.begin(work))
     return events
 
 
@@ -105,7 +106,9 @@ def expected(prompt: str | None) -> dict[str, float]:
     """A prompt's words and phrases, each once; a sentence is taken for what stands between its commas."""
     from asr.boost import MAX_CHARACTERS, WEIGHT  # noqa: PLC0415  few requests have a prompt
 
-    pieces = (" ".join(piece.split()) for piece in _PIECES.split((prompt or "")[:LONGEST_PROMPT]))
+    pieces = [" ".join(piece.split()) for piece in _PIECES.split((prompt or "")[:LONGEST_PROMPT])]
+    if prompt and len(prompt) > LONGEST_PROMPT:
+        pieces.pop()  # it may be half a word
     return {piece: WEIGHT for piece in dict.fromkeys(pieces) if piece and len(piece) <= MAX_CHARACTERS}
 
 

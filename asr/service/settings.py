@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     max_seconds: float = Field(3600.0, gt=0, le=36_000, description="Length of a recording (413 above).")
     upload_seconds: float = Field(300.0, gt=0, le=A_WEEK, description="Time for a request to come in (408 after).")
     idle_seconds: float = Field(15.0, gt=0, le=A_WEEK, description="Time without a byte of a request that ends it.")
-    stream_idle_seconds: float = Field(3600.0, gt=0, le=A_WEEK, description="Silence that ends a stream.")
+    stream_idle_seconds: float = Field(3600.0, gt=0, le=A_WEEK, description="Time without a message that ends one.")
     task_seconds: float = Field(60.0, gt=0, le=A_WEEK, description="Time after which a worker at one task is replaced.")
     answer_seconds: float = Field(600.0, gt=0, le=A_WEEK, description="Time that an answer may take (504 after).")
     stop_seconds: float = Field(30.0, gt=0, le=A_WEEK, description="Time to finish what was taken, at the end.")

@@ -1,0 +1,180 @@
+"""What tests of the service share: `cepstra serve` as a process, and its application with a stand-in of the pool."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from asr.phrases import PhraseSet
+from asr.results import Result
+from asr.service.app import create_app
+from asr.service.metrics import Metrics
+from asr.service.settings import Settings
+from asr.service.state import State
+from asr.service.store import PhraseStore
+from asr.service.work import Checked
+from audio.reading import audio_info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLES = ROOT / "data_manifests" / "samples"
+PHRASES = ROOT / "data_manifests" / "phrases"
+START_SECONDS = 120.0
+
+
+class Service:
+    """A running `cepstra serve`: where it listens, what it logged, and what it keeps on disk."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any], environment: dict[str, str], options: list[str]) -> None:
+        """folder: for its settings and temporary files. Returns when it listens."""
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir(parents=True, exist_ok=True)
+        file = folder / "serve.yaml"
+        file.write_text(yaml.safe_dump({"port": 0, "workers": 1} | settings), encoding="utf-8")
+        clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("CEPSTRA_SERVE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "asr", "serve", "--config", str(file), *options],
+            cwd=ROOT, env={**clean, "TMPDIR": str(self._temporary), **environment},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self._listens = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        assert self._listens.wait(START_SECONDS), self.lines
+        found = re.search(r"^listening at (http://\S+)/ ", "\n".join(self.lines), re.MULTILINE)
+        if found is None:
+            self._reader.join()
+            raise AssertionError("\n".join(self.lines))
+        self.url = found[1]
+        self.http = httpx.Client(base_url=self.url, timeout=60)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """Its lines, but for the one that people wait for."""
+        return [json.loads(line) for line in self.lines if not line.startswith("listening at ")]
+
+    @property
+    def left(self) -> list[str]:
+        """Files of requests that are still on its disk."""
+        files = [path for folder in self._temporary.glob("cepstra-*") for path in folder.iterdir()]
+        return [path.name for path in files if not path.name.endswith(".cepstra")]
+
+    def stop(self) -> None:
+        """By SIGTERM, which it ends by in good order: exit code 0, and no file left."""
+        self.http.close()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            assert self.process.wait(60) == 0, self.lines
+            assert not list(self._temporary.glob("cepstra-*"))
+        finally:
+            self.process.kill()
+            self._reader.join()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                self.lines.append(line.rstrip("\n"))
+                if line.startswith("listening at "):
+                    self._listens.set()
+        self._listens.set()  # or it has ended
+
+
+@pytest.fixture(scope="module")
+def service_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Service]]:
+    """service_with(max_upload_mb=1, …): one with these settings, that is stopped after the module's tests.
+
+    environment: variables; options: of the command line.
+    """
+    with ExitStack() as stack:
+
+        def start(
+            *, environment: dict[str, str] | None = None, options: list[str] | None = None, **settings: Any
+        ) -> Service:
+            service = Service(tmp_path_factory.mktemp("serve"), settings, environment or {}, options or [])
+            stack.callback(lambda: service.process.poll() is None and service.stop())
+            return service
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def service(service_with: Callable[..., Service]) -> Service:
+    """One worker, the phrase sets lights and drone, open to all."""
+    return service_with(phrases=[str(PHRASES / name) for name in ("lights.yaml", "drone.txt")])
+
+
+class StandIn:
+    """A pool that decodes nothing: each recording is said to be `text`. `asked` is what it was told."""
+
+    rate, model, language = 16000, "stand-in", "en"
+    workers, waiting, is_stopping = 1, 0, False
+
+    def __init__(self) -> None:
+        self.text = "yes"
+        self.asked: list[dict[str, Any]] = []
+        self.sounds: list[bytes] = []
+        self.refuses: Exception | None = None
+
+    def refuse_if_full(self) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+
+    async def transcribe(self, sound: Path, **manner: Any) -> Result:
+        self.asked.append(manner)
+        self.sounds.append(sound.read_bytes())
+        duration = audio_info(sound).duration if self.sounds[-1].startswith(b"RIFF") else 1.0
+        return Result(None, duration, self.text, 0.5, (), ())
+
+    async def check_phrases(self, name: str, text: str) -> Checked:
+        phrases = PhraseSet.parse(text, name, "en")
+        return Checked(phrases.sentences, phrases.intents, len(phrases.words), tuple(phrases.samples(8)))
+
+
+class Bare:
+    """The application in this process, with a stand-in for its pool."""
+
+    def __init__(self, client: TestClient, pool: StandIn, spool: Path, settings: Settings) -> None:
+        self.http, self.pool, self.spool, self.settings = client, pool, spool, settings
+
+    @property
+    def left(self) -> list[str]:
+        """Files of requests that are still on disk."""
+        return [path.name for path in self.spool.iterdir()]
+
+
+@contextmanager
+def bare_with(spool: Path, **settings: Any) -> Iterator[Bare]:
+    """bare_with(folder, max_upload_mb=1, …): what it receives lies in the folder."""
+    made = Settings(**settings)
+    app = create_app(made)
+    pool, metrics = StandIn(), Metrics()
+    phrases = PhraseStore(None if made.state is None else made.state / "phrases")
+    app.state.service = State(made, metrics, phrases, pool, spool)  # type: ignore[arg-type]
+    client = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
+    yield Bare(client, pool, spool, made)
+    client.close()
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Bare]:
+    """With a cap of 100 kB and 2 s, without keys."""
+    (tmp_path / "spool").mkdir()
+    with bare_with(tmp_path / "spool", max_upload_mb=0.1, max_seconds=2) as made:
+        yield made
