@@ -49,6 +49,7 @@ def create_app(settings: Settings) -> FastAPI:
         title="Cepstra", version=version("cepstra"), lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Spoken commands to text.",
     )  # fmt: skip
+    app.state.metrics = metrics
     refusals.install(app)
     app.include_router(openai.router())
     app.include_router(commands.router())

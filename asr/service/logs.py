@@ -32,10 +32,11 @@ class JsonLines(logging.Formatter):
 
 
 def install(level: int = logging.INFO) -> None:
-    """On standard error, for our loggers and uvicorn's."""
+    """On standard error: our loggers, and warnings of all others, uvicorn's and asyncio's among them."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("cepstra", "uvicorn.error"):
+    for name in ("", "cepstra"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level if name == "cepstra" else logging.WARNING)
+        logger.setLevel(level if name else logging.WARNING)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a client's damaged form is answered, and no warning

@@ -6,30 +6,32 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+import uuid
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import uvicorn
 import yaml
-from starlette.testclient import TestClient
 
 from asr.phrases import PhraseSet
 from asr.results import Result
 from asr.service.app import create_app
-from asr.service.metrics import Metrics
-from asr.service.settings import Settings
+from asr.service.settings import load
 from asr.service.state import State
 from asr.service.store import PhraseStore
 from asr.service.work import Checked
 from audio.reading import audio_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "data_manifests" / "samples"
@@ -130,15 +132,20 @@ class StandIn:
         self.text = "yes"
         self.asked: list[dict[str, Any]] = []
         self.sounds: list[bytes] = []
-        self.refuses: Exception | None = None
+        self.refuses: Exception | None = None  # before a recording is received
+        self.refuses_sound: Exception | None = None
+        self.before: Callable[[], object] = lambda: None
 
     def refuse_if_full(self) -> None:
         if self.refuses is not None:
             raise self.refuses
 
     async def transcribe(self, sound: Path, **manner: Any) -> Result:
+        self.before()
         self.asked.append(manner)
         self.sounds.append(sound.read_bytes())
+        if self.refuses_sound is not None:
+            raise self.refuses_sound
         duration = audio_info(sound).duration if self.sounds[-1].startswith(b"RIFF") else 1.0
         return Result(None, duration, self.text, 0.5, (), ())
 
@@ -148,33 +155,68 @@ class StandIn:
 
 
 class Bare:
-    """The application in this process, with a stand-in for its pool."""
+    """The application in a thread of this process, with a stand-in for its pool."""
 
-    def __init__(self, client: TestClient, pool: StandIn, spool: Path, settings: Settings) -> None:
-        self.http, self.pool, self.spool, self.settings = client, pool, spool, settings
+    def __init__(self, url: str, pool: StandIn, spool: Path, state: State) -> None:
+        self.url, self.pool, self.spool, self.state = url, pool, spool, state
+        self.http = httpx.Client(base_url=url, timeout=30)
 
     @property
     def left(self) -> list[str]:
         """Files of requests that are still on disk."""
         return [path.name for path in self.spool.iterdir()]
 
+    def raw(
+        self, method: str, path: str, body: bytes | Iterable[bytes] | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of a request whose path and headers go out as they are given."""
+        connection = HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        with closing(connection):
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, named)
+            answer = connection.getresponse()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
 
 @contextmanager
-def bare_with(spool: Path, **settings: Any) -> Iterator[Bare]:
-    """bare_with(folder, max_upload_mb=1, …): what it receives lies in the folder."""
-    made = Settings(**settings)
+def _bare(spool: Path, settings: dict[str, Any]) -> Iterator[Bare]:
+    made = load(None, settings)
     app = create_app(made)
-    pool, metrics = StandIn(), Metrics()
+    pool = StandIn()
     phrases = PhraseStore(None if made.state is None else made.state / "phrases")
-    app.state.service = State(made, metrics, phrases, pool, spool)  # type: ignore[arg-type]
-    client = TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
-    yield Bare(client, pool, spool, made)
-    client.close()
+    spool.mkdir(parents=True)
+    state = State(made, app.state.metrics, phrases, pool, spool)  # type: ignore[arg-type]
+    app.state.service = state
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="websockets-sansio")
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        bare = Bare(f"http://127.0.0.1:{listener.getsockname()[1]}", pool, spool, state)
+        try:
+            yield bare
+        finally:
+            bare.http.close()
+            server.should_exit = True
+            thread.join()
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Iterator[Bare]:
-    """With a cap of 100 kB and 2 s, without keys."""
-    (tmp_path / "spool").mkdir()
-    with bare_with(tmp_path / "spool", max_upload_mb=0.1, max_seconds=2) as made:
+def bare_with(tmp_path: Path) -> Iterator[Callable[..., Bare]]:
+    """bare_with(max_upload_mb=1, …): the application with these settings and a stand-in for its pool."""
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(_bare(tmp_path / f"spool-{uuid.uuid4().hex}", settings))
+
+
+@pytest.fixture(scope="module")
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
+    with _bare(tmp_path_factory.mktemp("bare") / "spool", {"max_upload_mb": 0.1}) as made:
         yield made
+
+
+@pytest.fixture
+def bare(_shared: Bare) -> Bare:
+    """Recordings of at most 100 kB, without keys; the module's tests share all but the stand-in."""
+    _shared.pool = StandIn()
+    _shared.state.pool = _shared.pool  # type: ignore[assignment]
+    return _shared
