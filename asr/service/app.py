@@ -34,11 +34,12 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with tempfile.TemporaryDirectory(prefix="cepstra-") as folder:
             phrases = PhraseStore(None if settings.state is None else settings.state / "phrases")
+            given = [_read(file) for file in settings.phrases]
             pool = Pool(settings, phrases, metrics, Path(folder))
             await pool.start()
             try:
-                for file in settings.phrases:
-                    phrases.put(await _given(pool, file))
+                for name, text in given:
+                    phrases.put(await _checked(pool, name, text))
                 app.state.service = State(settings, metrics, phrases, pool, Path(folder))
                 app.state.transcriber = pool
                 yield
@@ -58,13 +59,15 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-async def _given(pool: Pool, file: Path) -> Stored:
-    """A phrase file of the settings, called by its name without the ending."""
-    phrases = PhraseSet.read(file)
+def _read(file: Path) -> tuple[str, str]:
+    """Name and text of a phrase file of the settings; it is called by its name without the ending."""
+    PhraseSet.read(file)  # whose faults name the file
     name = file.stem.lower().replace(" ", "-")
     if not NAME.fullmatch(name):
         raise CepstraError(f"{file}: {name!r} can't name a phrase set; rename the file to a-z, 0-9, - and _")
-    text = file.read_text(encoding="utf-8-sig")
+    return name, file.read_text(encoding="utf-8-sig")
+
+
+async def _checked(pool: Pool, name: str, text: str) -> Stored:
     checked: Checked = await pool.check_phrases(name, text)
-    del phrases
     return Stored(name, text, checked.sentences, checked.intents, checked.words, checked.samples, fixed=True)

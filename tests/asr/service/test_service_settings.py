@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ def test_unknown_names_of_the_environment_are_refused(monkeypatch: pytest.Monkey
         ("max_seconds: .inf", "max_seconds: inf"),
         ("stop_seconds: .inf", "stop_seconds: inf"),
         ("idle_seconds: .nan", "idle_seconds: nan"),
-        ("answer_seconds: 1e300", "answer_seconds: 1e"),
+        ("answer_seconds: 1.0e+300", "answer_seconds: .*less than or equal"),
         ("workers: -1", "workers: -1"),
         ("phrases: 3", "phrases: 3 is not a list"),
         ("log_text: perhaps", "log_text: 'perhaps' is neither true nor false"),
@@ -115,9 +117,6 @@ def test_no_secret_is_shown() -> None:
     ],
 )
 def test_the_command_says_in_one_line_why_it_does_not_start(arguments: list[str], fault: str) -> None:
-    import subprocess
-    import sys
-
     ended = subprocess.run(
         [sys.executable, "-m", "asr", "serve", *arguments], capture_output=True, text=True, timeout=120, check=False
     )

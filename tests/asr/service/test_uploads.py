@@ -211,8 +211,8 @@ def test_what_is_no_form_is_refused(bare: Bare, kind: str | None) -> None:
     "body",
     [
         b"", b"--b", b"--b\r\n", b"--c\r\n" + FILE + b"\r\n--c--\r\n", form(FILE, end=False)[0],
-        form(FILE)[0][:-4] + b"xx", b"\x00" * 1000, b"--b--\r\n"[:-4], b"--b\r\nno header\r\n\r\n\r\n--b--", b"\r\n" * 500,
-        form(FILE)[0][:40],
+        form(FILE)[0][:-4] + b"xx", b"\x00" * 1000, b"--b--\r\n"[:-4], b"--b\r\nno header\r\n\r\n\r\n--b--",
+        b"\r\n" * 500, form(FILE)[0][:40],
     ],
 )  # fmt: skip
 def test_damaged_forms_are_refused(bare: Bare, body: bytes) -> None:
