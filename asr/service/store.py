@@ -105,13 +105,14 @@ class PhraseStore:
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
 
-def decoded(data: bytes) -> str:
-    """The text of a phrase file as it was sent. Raises PhrasesError."""
+def decoded(name: str, data: bytes) -> str:
+    """The text of a phrase file as it was sent. Raises PhrasesError, with line and column."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise PhrasesError(f"line {line}: not UTF-8 text; send the file as UTF-8") from None
+        *before, last = data[: error.start].decode("utf-8-sig").split("\n")
+        place = f"{name}:{len(before) + 1}:{len(last) + 1}"
+        raise PhrasesError(f"{place}: not UTF-8 text; send the file as UTF-8") from None
 
 
 def _read(file: Path) -> Stored:

@@ -31,7 +31,7 @@ from asr.service.work import Checked
 from audio.reading import audio_info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "data_manifests" / "samples"
@@ -78,7 +78,9 @@ class Service:
         return [path.name for path in files if not path.name.endswith(".cepstra")]
 
     def stop(self) -> None:
-        """By SIGTERM, which it ends by in good order: exit code 0, and no file left."""
+        """By SIGTERM, which it ends by in good order: exit code 0, and no file left. Once is enough."""
+        if self.process.poll() is not None and self.http.is_closed:
+            return
         self.http.close()
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -110,7 +112,7 @@ def service_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             *, environment: dict[str, str] | None = None, options: list[str] | None = None, **settings: Any
         ) -> Service:
             service = Service(tmp_path_factory.mktemp("serve"), settings, environment or {}, options or [])
-            stack.callback(lambda: service.process.poll() is None and service.stop())
+            stack.callback(service.stop)
             return service
 
         yield start
@@ -166,9 +168,7 @@ class Bare:
         """Files of requests that are still on disk."""
         return [path.name for path in self.spool.iterdir()]
 
-    def raw(
-        self, method: str, path: str, body: bytes | Iterable[bytes] | None = None, **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
+    def raw(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of a request whose path and headers go out as they are given."""
         connection = HTTPConnection(self.url.removeprefix("http://"), timeout=30)
         with closing(connection):

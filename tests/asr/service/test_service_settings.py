@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from asr.cli.commands import app as cli
 from asr.errors import ConfigError
-from asr.service.settings import ApiKey, Settings, load
+from asr.service.settings import Settings, load
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "service.md"
@@ -100,7 +100,7 @@ def test_so_is_one_of_the_environment(monkeypatch: pytest.MonkeyPatch, name: str
 
 
 def test_no_secret_is_shown() -> None:
-    settings = Settings(api_keys=(ApiKey(name="a", key=KEY),))  # type: ignore[arg-type]
+    settings = load(None, {"api_keys": [{"name": "a", "key": KEY}]})
     for shown in (settings.shown(), settings, repr(settings), settings.model_dump_json(indent=1)):
         assert KEY not in str(shown)
     assert settings.shown()["api_keys"] == [{"name": "a", "key": "**********", "routes": ["/"]}]

@@ -316,7 +316,7 @@ def read(
     async def all_of_it(spool: Path) -> tuple[dict[str, list[str]], bytes | None, str]:
         scope = {"type": "http", "headers": [(b"content-type", content_type.encode("latin-1"))]}
         async with received(Request(scope, receive), settings_of(**values), spool) as found:
-            return found.fields, found.sound and found.sound.read_bytes(), found.file_name
+            return found.fields, found.sound.read_bytes() if found.sound else None, found.file_name
 
     with tempfile.TemporaryDirectory() as folder:
         try:
