@@ -42,16 +42,21 @@ START_SECONDS = 120.0
 class Service:
     """A running `cepstra serve`: where it listens, what it logged, and what it keeps on disk."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any], environment: dict[str, str], options: list[str]) -> None:
-        """folder: for its settings and temporary files. Returns when it listens."""
-        self._temporary = folder / "tmp"
-        self._temporary.mkdir(parents=True, exist_ok=True)
-        file = folder / "serve.yaml"
-        file.write_text(yaml.safe_dump({"port": 0, "workers": 1} | settings), encoding="utf-8")
+    def __init__(
+        self, temporary: Path, folder: Path, settings: dict[str, Any], environment: dict[str, str], options: list[str]
+    ) -> None:
+        """temporary: for its own files. folder: that it is started in. Returns when it listens."""
+        self._temporary = temporary / "tmp"
+        self._temporary.mkdir()
+        if settings:
+            file = temporary / "serve.yaml"
+            file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+            options = ["--config", str(file), *options]
         clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("CEPSTRA_SERVE_")}
+        usual = {"CEPSTRA_SERVE_PORT": "0", "CEPSTRA_SERVE_WORKERS": "1", "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "asr", "serve", "--config", str(file), *options],
-            cwd=ROOT, env={**clean, "TMPDIR": str(self._temporary), **environment},
+            [sys.executable, "-m", "asr", "serve", *options],
+            cwd=folder, env={**clean, **usual, "TMPDIR": str(self._temporary), **environment},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         self.lines: list[str] = []
@@ -104,14 +109,19 @@ class Service:
 def service_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Service]]:
     """service_with(max_upload_mb=1, …): one with these settings, that is stopped after the module's tests.
 
-    environment: variables; options: of the command line.
+    environment: variables; options: of the command line; folder: that it is started in.
     """
     with ExitStack() as stack:
 
         def start(
-            *, environment: dict[str, str] | None = None, options: list[str] | None = None, **settings: Any
+            *,
+            environment: dict[str, str] | None = None,
+            options: list[str] | None = None,
+            folder: Path = ROOT,
+            **settings: Any,
         ) -> Service:
-            service = Service(tmp_path_factory.mktemp("serve"), settings, environment or {}, options or [])
+            temporary = tmp_path_factory.mktemp("serve")
+            service = Service(temporary, folder, settings, environment or {}, options or [])
             stack.callback(service.stop)
             return service
 

@@ -67,7 +67,8 @@ def test_sets_of_the_start_are_fixed(service: Service) -> None:
         (b"", "holds no sentence"), (b" \n\t", "holds no sentence"), (b"# nothing\n", "a:1:1: .*no sentence"),
         (b"go\n  turn (on\n", r"a:2:8: '\(' is never closed"), (b"turn on) now", "a:1:8: "),
         (b"intents:\n  a: go <x>\n", "a:2:9: "), (b"yes\nno \xff\n", "a:2:4: not UTF-8"),
-        ("yes\n".encode("utf-16"), "a:1:1: not UTF-8"), ("né\nnée ".encode() + b"\xc3", "a:2:5: not UTF-8"), (b"intents: [", "a:2:1: not YAML"),
+        ("yes\n".encode("utf-16"), "a:1:1: not UTF-8"),
+        ("né\nnée ".encode() + b"\xc3", "a:2:5: not UTF-8"), (b"intents: [", "a:2:1: not YAML"),
     ],
 )  # fmt: skip
 def test_faults_have_line_and_column(service: Service, text: bytes, message: str) -> None:

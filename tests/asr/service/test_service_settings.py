@@ -127,7 +127,8 @@ def test_the_command_says_in_one_line_why_it_does_not_start(arguments: list[str]
 
 
 def test_every_setting_and_its_default_is_documented() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    table = PAGE.read_text(encoding="utf-8").partition("## Settings\n")[2]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
     assert set(rows) == set(Settings.model_fields)
     for name, field in Settings.model_fields.items():
         assert rows[name] == _shown(field.default), name
