@@ -39,6 +39,8 @@ def described(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
         error = FullError("the service has no room for this; try again later")
     if isinstance(error, ServiceError):
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+        if error.status in (408, 413):
+            headers["Connection"] = "close"  # what is still coming isn't wanted
         if error.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return error.status, body(str(error), error.status, error.code, error.param), headers
