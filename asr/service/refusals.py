@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 
 from asr.errors import AudioError, CepstraError, GuidanceError, PhrasesError
 from asr.service.errors import FullError, ServiceError
-from audio.errors import TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("cepstra.service")
 _STATUS: tuple[tuple[type[CepstraError], int, str, str | None], ...] = (
-    (TooLongError, 413, "too_long", "file"),
     (AudioError, 400, "invalid_audio", "file"),
     (PhrasesError, 422, "invalid_phrases", None),
     (GuidanceError, 400, "invalid_prompt", "prompt"),
@@ -41,6 +39,8 @@ def described(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
         error = FullError("the service has no room for this; try again later")
     if isinstance(error, ServiceError):
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+        if error.status in (408, 413):
+            headers["Connection"] = "close"  # what is still coming isn't wanted
         if error.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return error.status, body(str(error), error.status, error.code, error.param), headers

@@ -20,6 +20,7 @@ import numpy as np
 from asr.errors import AudioError, CepstraError, GuidanceError
 from asr.phrases import PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer, cut
+from asr.service.errors import TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 from audio.errors import TooLongError
 from audio.reading import audio_info, read_audio
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MANNERS = 32  # made ready, that are remembered
+MANNERS = 16  # made ready, that are remembered
 SAMPLES = 8  # sentences of a phrase file that are shown
 
 
@@ -111,18 +112,27 @@ class Worker:
         if isinstance(sound, np.ndarray):
             return sound
         try:
-            if audio_info(sound).duration > PIECE_SECONDS:
+            if self._duration(sound) > PIECE_SECONDS:
                 return Long()
             samples = self._read(sound)
         except CepstraError as error:
             return _without_path(error, sound)
         return Long() if len(samples) > PIECE_SECONDS * self._rate else samples
 
+    def _duration(self, sound: Path) -> float:
+        """As the header states it. Raises TooLargeError, AudioError."""
+        seconds = audio_info(sound).duration
+        if seconds > self._max_seconds:
+            fault = f"file: lasts {seconds:.0f} s, longer than {self._max_seconds:g} s; send it in parts"
+            raise TooLargeError(fault, param="file")
+        return seconds
+
     def _read(self, sound: Path) -> NDArray[np.float32]:
         return read_audio(sound, sample_rate=self._rate, max_seconds=self._max_seconds)
 
     def _open(self, task: Open) -> Opened:
         try:
+            self._duration(task.sound)
             samples = self._timed("read", lambda: self._read(task.sound))
         except CepstraError as error:
             raise _without_path(error, task.sound) from None
@@ -186,7 +196,11 @@ def _each(recognizer: Recognizer, clips: list[NDArray[np.float32]]) -> list[Resu
         return [answer for clip in clips for answer in _each(recognizer, [clip])]
 
 
-def _without_path(error: CepstraError, sound: Path) -> AudioError:
+def _without_path(error: CepstraError, sound: Path) -> CepstraError:
     """Whoever sent it knows nothing of the service's files."""
-    kind = TooLongError if isinstance(error, TooLongError) else AudioError
-    return kind(str(error).replace(f"{sound}: ", "").replace(str(sound), "the file"))
+    if not isinstance(error, AudioError):
+        return error
+    message = str(error).replace(f"{sound}: ", "").replace(str(sound), "the file")
+    if isinstance(error, TooLongError):  # as decoding shows, where no header says so
+        return TooLargeError(f"file: {message}", param="file")
+    return AudioError(message)

@@ -24,10 +24,14 @@ from fastapi import Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.service.errors import BusyError, ServiceError
+from asr.recognizer import DEFAULT_BUNDLE
+from asr.service.errors import BusyError, ServiceError, TooLargeError
 from asr.service.settings import Settings
 from asr.service.uploads import FIELD_BYTES, FORM_BYTES, MOST_FIELDS, received
+from asr.service.work import Manner, Open, Setup, Transcribe
+from asr.service.worker import Worker
 from audio.errors import TooLongError
+from audio.reading import read_audio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,12 +115,36 @@ def test_the_body_of_other_requests_has_caps_as_well(bare: Bare) -> None:
     assert bare.http.put("/v1/phrases/a", content=b"yes\n" + b"#" * ((1 << 20) - 4)).status_code == 201
 
 
-def test_what_lasts_too_long_is_413(bare: Bare) -> None:
-    bare.pool.refuses_sound = TooLongError("7 s long, above the limit of 5 s; cut it")
-    answer = bare.http.post(PATH, files={"file": sound(1)})
-    assert "above the limit" in fault(answer, 413)
-    assert (answer.json()["error"]["param"], answer.json()["error"]["code"]) == ("file", "too_long")
-    assert bare.left == []
+@pytest.fixture(scope="module")
+def worker() -> Worker:
+    return Worker(Setup(DEFAULT_BUNDLE, 1, 1, max_seconds=5))
+
+
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3"])
+@pytest.mark.parametrize("task", ["short", "long"])
+def test_what_lasts_too_long_is_413_and_no_path(worker: Worker, tmp_path: Path, kind: str, task: str) -> None:
+    file = tmp_path / "private.upload"
+    for seconds, fits in ((5, True), (6, False), (11, False)):
+        soundfile.write(file, np.zeros(16000 * seconds), 16000, format=kind)
+        asked = Transcribe((file,), Manner()) if task == "short" else Open(file, tmp_path / "samples")
+        answer = worker.answer(asked).answer
+        answer = answer[0] if isinstance(answer, list) else answer
+        assert isinstance(answer, TooLargeError) != fits, answer
+        if not fits:
+            assert (answer.status, answer.param) == (413, "file")
+            assert "private" not in str(answer)
+
+
+def test_so_is_what_only_decoding_shows(worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A header may state less than there is, or nothing."""
+    monkeypatch.setattr(worker, "_duration", lambda _sound: 1.0)
+    file = tmp_path / "private.upload"
+    file.write_bytes(sound(6))
+    answer = worker.answer(Open(file, tmp_path / "samples")).answer
+    assert isinstance(answer, TooLargeError)
+    assert "private" not in str(answer)
+    with pytest.raises(TooLongError, match="above the limit of 5 s"):
+        read_audio(file, max_seconds=5)
 
 
 @pytest.mark.parametrize("path", [PATH, "/v1/commands"])
