@@ -81,7 +81,7 @@ async function answer(result, wantsFocus) {
     await result.done(said, set);
     if (wantsFocus) {
       result.open();
-      say(said.text ? `Heard: ${said.text}` : "No words were heard.", "good");
+      say(result.summary, "read");
     }
   } catch (error) {
     result.failed(error instanceof ServiceFault ? error.message : `The answer can't be shown (${error.message}).`);

@@ -48,7 +48,7 @@ export function askForKey(message) {
   });
 }
 
-/** A line that is read out; "" empties it. kind: "", "good" or "bad". */
+/** A line that is read out; "" empties it. kind: "", "good", "bad", or "read" for what stands elsewhere on the page. */
 export function say(text, kind = "") {
   const line = byId("status");
   line.textContent = text;

@@ -4,7 +4,16 @@ import { ServiceFault } from "./api.js";
 import { el, icon } from "./dom.js";
 
 const NAME = "[a-z0-9][a-z0-9_\\-]{0,63}";
+const SHOWN = 34; // characters of a faulty line
+const BEFORE = 20; // of them before the fault
 const PLACE = /(?:^|:)(\d+):(\d+): ([^]*)$/; // name:line:column: fault; remedy
+
+/** What stands about a column, on one line, and below it where the column is. */
+function excerpt(line, column) {
+  const from = Math.max(0, Math.min(column - 1, line.length) - BEFORE);
+  const lead = from ? "…" : "";
+  return `${lead}${line.slice(from, from + SHOWN)}${line.length > from + SHOWN ? "…" : ""}\n${" ".repeat(lead.length + column - 1 - from)}^`;
+}
 
 export class Editor {
   #name;
@@ -84,7 +93,7 @@ export class Editor {
     this.#text.setAttribute("aria-invalid", "true");
     this.#fault.replaceChildren(
       el("p", { class: "fault" }, icon("fault"), el("span", {}, el("b", {}, `Line ${line}, column ${column}: `), place[3])),
-      el("pre", { "aria-hidden": "true" }, `${source}\n${" ".repeat(Math.max(0, column - 1))}^`),
+      el("pre", { "aria-hidden": "true" }, excerpt(source, column)),
     );
     const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
     const caret = Math.min(start + column - 1, this.#text.value.length);

@@ -71,7 +71,7 @@ export class Live {
     const step = width / room;
     const first = width - this.#bars.length * step;
     this.#bars.forEach((bar, i) => {
-      const tall = Math.max(1, Math.min(1, bar ** 0.6) * height);
+      const tall = Math.max(1, Math.min(1, bar ** 0.8) * height);
       context.fillRect(first + i * step, (height - tall) / 2, Math.max(0.75, step * 0.7), tall);
     });
   }

@@ -71,14 +71,18 @@ export class PhraseSets {
     }
     const set = await this.#service.phraseSet(name);
     if (this.#shown !== name) return; // another was chosen meanwhile
-    const edit = el("button", { type: "button", onclick: () => this.#edit(set) }, icon("edit"), "Edit");
-    const remove = el("button", { type: "button", class: "plain", onclick: () => this.#remove(name) }, icon("delete"), "Delete");
+    const actions = set.fixed
+      ? [el("p", { class: "quiet small" }, "Given when the service was started; it can't be changed here."), el("button", { type: "button", onclick: () => this.#edit(null, set) }, icon("edit"), "Edit a copy")]
+      : [
+          el("button", { type: "button", onclick: () => this.#edit(set) }, icon("edit"), "Edit"),
+          el("button", { type: "button", class: "plain", onclick: () => this.#remove(name) }, icon("delete"), "Delete"),
+        ];
     this.#panel.replaceChildren(
       el("h3", {}, name),
       el("p", { class: "quiet" }, `${counted(set.sentences, "sentence")}, ${counted(set.intents.length, "intent")}`),
       el("h4", {}, "Try saying"),
       el("ul", { class: "samples" }, ...set.samples.slice(0, SAMPLES).map((sentence) => el("li", {}, sentence))),
-      el("div", { class: "actions" }, edit, remove),
+      el("div", { class: "actions" }, ...actions),
     );
   }
 

@@ -39,6 +39,11 @@ export class Result {
 
   #again;
 
+  /** In one line, for those who listen. */
+  get summary() {
+    return `${this.#title.textContent}. ${this.#state.textContent}`;
+  }
+
   get blob() {
     return this.#blob;
   }
@@ -86,7 +91,7 @@ export class Result {
   }
 
   #footer() {
-    const again = el("button", { type: "button", class: "plain", onclick: () => this.#again(this) }, icon("again"), "Listen again, as chosen above");
+    const again = el("button", { type: "button", class: "plain", title: "For what is chosen at “Listen for”", onclick: () => this.#again(this) }, icon("again"), "Listen again");
     const play = el("button", { type: "button", class: "plain play", onclick: () => this.#playOrStop() }, icon("play"), el("span", {}, "Play"));
     this.#playAll = this.#sound ? play : null;
     return el("div", { class: "foot" }, ...[this.#playAll, again].filter(Boolean));
