@@ -163,10 +163,8 @@ document.addEventListener("drop", (event) => {
 });
 
 become("idle");
-try {
-  const [model] = await Promise.all([service.model(), phrases.load("")]);
-  byId("model").textContent = model;
-} catch (error) {
-  say(error.message, "bad");
-}
+const [model, sets] = await Promise.allSettled([service.model(), phrases.load("")]);
+byId("model").textContent = model.value ?? "unknown";
+const refused = [model, sets].find(({ reason }) => reason);
+if (refused) say(refused.reason.message, "bad");
 document.body.dataset.ready = "true";

@@ -1,120 +1,112 @@
-"""A stand-in for the service: its page and routes, with a real recogniser behind them."""
+"""The service and a Chromium that looks at its page, and minds whatever goes wrong in it."""
 
-import re
+from __future__ import annotations
+
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from playwright.sync_api import sync_playwright
 
-from asr.errors import AudioError, CepstraError
-from asr.phrases import PhraseSet
-from asr.recognizer import Recognizer
-from asr.service.errors import NotFoundError, RequestError, ServiceError
-from asr.service.page_routes import router
+from asr.service.app import create_app
+from asr.service.settings import Settings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-@pytest.fixture(scope="session")
-def service_app() -> FastAPI:
-    """Answers in the shapes of the service."""
-    app = FastAPI(docs_url=None, redoc_url=None, title="Cepstra")
-    app.include_router(router())
-    recognizer = Recognizer(beam=4)
-    texts: dict[str, str] = {}
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
-    async def on_error(_request: Request, error: Exception) -> JSONResponse:
-        status = error.status if isinstance(error, ServiceError) else 400
-        code = "invalid_audio" if isinstance(error, AudioError) else "invalid_request"
-        fields = {"message": str(error), "type": "invalid_request_error", "param": None, "code": code}
-        return JSONResponse({"error": fields}, status)
-
-    app.add_exception_handler(CepstraError, on_error)
-
-    def shown(name: str) -> dict[str, Any]:
-        phrases = PhraseSet.parse(texts[name], name)
-        return {
-            "name": name,
-            "sentences": phrases.sentences,
-            "intents": phrases.intents,
-            "text": texts[name],
-            "samples": phrases.samples(10),
-        }
-
-    @app.get("/v1/models")
-    def models() -> dict[str, Any]:
-        return {"object": "list", "data": [{"id": "en-commands"}]}
-
-    @app.post("/v1/audio/transcriptions", summary="What is said in a recording")
-    async def transcriptions(request: Request) -> dict[str, Any]:
-        async with request.form() as form:
-            assert form["model"] == "en-commands"
-            assert form["response_format"] == "verbose_json"
-            assert form.getlist("timestamp_granularities[]") == ["word", "segment"]
-            result = recognizer.transcribe(_bytes(await form["file"].read()))  # type: ignore[union-attr]  # a file
-        fields = result.to_dict()
-        fields["segments"] = [{"id": i, **segment} for i, segment in enumerate(fields["segments"])]
-        return {"task": "transcribe", "language": "english", **fields}
-
-    @app.post("/v1/commands", summary="Which command was meant")
-    async def commands(request: Request) -> dict[str, Any]:
-        async with request.form() as form:
-            text = texts[str(form["phrases"])]
-            held = Recognizer(recognizer.bundle, phrases=PhraseSet.parse(text))
-            return held.transcribe(_bytes(await form["file"].read())).to_dict()  # type: ignore[union-attr]  # a file
-
-    @app.get("/v1/phrases")
-    def phrase_sets() -> dict[str, Any]:
-        return {"phrases": [{key: shown(name)[key] for key in ("name", "sentences", "intents")} for name in texts]}
-
-    @app.get("/v1/phrases/{name}")
-    def phrase_set(name: str) -> dict[str, Any]:
-        if name not in texts:
-            raise NotFoundError("phrases: there is no set of this name")
-        return shown(name)
-
-    @app.put("/v1/phrases/{name}")
-    async def put_phrase_set(name: str, request: Request) -> dict[str, Any]:
-        if not re.fullmatch("[a-z0-9][a-z0-9_-]{0,63}", name):
-            raise RequestError("name: use 1 to 64 of a-z, 0-9, - and _", param="name")
-        text = (await request.body()).decode()
-        PhraseSet.parse(text, name)
-        texts[name] = text
-        return shown(name)
-
-    @app.delete("/v1/phrases/{name}", status_code=204)
-    def delete_phrase_set(name: str) -> Response:
-        del texts[name]
-        return Response(status_code=204)
-
-    return app
+SAMPLES = Path(__file__).resolve().parents[4] / "data_manifests" / "samples"
+SPOKEN = SAMPLES / "computer_speed_up.wav"  # what the microphone hears
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.blockedURI}`));
+"""
 
 
-def _bytes(data: Any) -> bytes:
-    assert isinstance(data, bytes)
-    return data
+class Watched:
+    """Pages of one service. `faults` is what a test has to explain, or fails by."""
+
+    def __init__(self, browser: Browser, base: str) -> None:
+        self.base = base
+        self.faults: list[str] = []
+        self.refused: list[int] = []  # statuses that a test expects, in any order
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+
+    def open(self, path: str = "/", script: str = "", **options: Any) -> Page:
+        """A page in a session of its own. script: runs before those of the page. options: of the context."""
+        context = self._browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(15_000)
+        self._contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(VIOLATIONS + script)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("request", self._request)
+        page.goto(self.base + path)
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type not in ("error", "warning"):
+            return
+        for status in self.refused:
+            if f"responded with a status of {status}" in message.text:
+                self.refused.remove(status)
+                return
+        self.faults.append(f"{message.type}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.base + "/", "blob:", "data:")):
+            self.faults.append(f"asked of another origin: {request.url}")
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
 
 
-@pytest.fixture(scope="session")
-def serving() -> Iterator[Callable[[FastAPI], str]]:
-    """serving(app) -> where it answers; it ends with the session."""
-    running: list[tuple[uvicorn.Server, threading.Thread]] = []
+@pytest.fixture(scope="package")
+def service() -> Iterator[str]:
+    """Where the service answers, with the model that ships."""
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(Settings(workers=1, beam=4)), port=0, log_config=None, ws="websockets-sansio")
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
 
-    def serve(app: FastAPI) -> str:
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", ws="none", lifespan="off"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        running.append((server, thread))
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        return f"http://127.0.0.1:{port}"
 
-    yield serve
-    for server, thread in running:
-        server.should_exit = True
-        thread.join()
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium whose microphone hears SPOKEN from the start of each recording, and silence after it."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here (Debian: apt-get install chromium)")
+    arguments = [
+        "--use-fake-device-for-media-stream",
+        "--use-fake-ui-for-media-stream",
+        f"--use-file-for-fake-audio-capture={SPOKEN}%noloop",
+    ]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def watched(browser: Browser, service: str) -> Iterator[Watched]:
+    """watched.open(): the page; its console, its requests and its policy must have had nothing to complain about."""
+    pages = Watched(browser, service)
+    yield pages
+    pages.close()
+    assert pages.faults == []
+    assert pages.refused == [], "expected of the service, and never came"
