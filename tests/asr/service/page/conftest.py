@@ -13,7 +13,7 @@ import uvicorn
 from playwright.sync_api import sync_playwright
 
 from asr.service.app import create_app
-from asr.service.settings import Settings
+from asr.service.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,9 @@ class Watched:
 def service() -> Iterator[str]:
     """Where the service answers, with the model that ships."""
     server = uvicorn.Server(
-        uvicorn.Config(create_app(Settings(workers=1, beam=4)), port=0, log_config=None, ws="websockets-sansio")
+        uvicorn.Config(
+            create_app(load(None, {"workers": 1, "beam": 4})), port=0, log_config=None, ws="websockets-sansio"
+        )
     )
     thread = threading.Thread(target=server.run)
     thread.start()

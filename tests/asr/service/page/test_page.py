@@ -29,6 +29,13 @@ window.played = [];
 const start = AudioBufferSourceNode.prototype.start;
 AudioBufferSourceNode.prototype.start = function (...given) { window.played.push(given); start.apply(this, given); };
 """
+SENT = """
+const append = FormData.prototype.append;
+FormData.prototype.append = function (name, value, ...more) {
+    if (value instanceof Blob) window.sent = value;
+    append.call(this, name, value, ...more);
+};
+"""
 DONE = ".result[data-state='done']"
 
 
@@ -56,25 +63,32 @@ def _drop(page: Page, *files: tuple[str, bytes]) -> None:
         page.dispatch_event("main", event, {"dataTransfer": transfer})
 
 
-def _uploaded(form: bytes) -> tuple[np.ndarray[Any, Any], sf.SoundFile]:
-    """The WAV in a multipart form."""
-    start = form.index(b"RIFF")
-    length = int.from_bytes(form[start + 4 : start + 8], "little") + 8
-    file = sf.SoundFile(io.BytesIO(form[start : start + length]))
+def _sent(page: Page) -> tuple[np.ndarray[Any, Any], sf.SoundFile]:
+    """The samples of the last file that was sent, and the file."""
+    address = page.evaluate(
+        """() => new Promise((done) => {
+            const reader = new FileReader();
+            reader.onload = () => done(reader.result);
+            reader.readAsDataURL(window.sent);
+        })"""
+    )
+    file = sf.SoundFile(io.BytesIO(base64.b64decode(address.partition(",")[2])))
     return file.read(), file
 
 
 def test_what_the_microphone_hears_becomes_text(watched: Watched) -> None:
-    page = watched.open()
+    page = watched.open(script=SENT)
     page.click("#record")
     expect(page.locator("#record")).to_have_text("Stop")
     page.wait_for_function("() => Number(document.querySelector('#level').getAttribute('aria-valuenow')) > -30")
-    drawn = "() => { const { width, height } = c; return c.getContext('2d').getImageData(0, 0, width, height).data; }"
-    assert page.evaluate(f"(() => {{ const c = document.querySelector('#live-wave'); return ({drawn})().some(Boolean); }})()")
+    wave = page.locator("#live-wave").evaluate(
+        "(canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.filter(Boolean).length"
+    )
+    assert wave > 1000
     expect(page.locator("#time")).to_contain_text("0:02")
-    with page.expect_request("**/v1/audio/transcriptions") as request:
-        page.click("#record")
-    samples, file = _uploaded(request.value.post_data_buffer or b"")
+    page.click("#record")
+    expect(page.locator(DONE)).to_be_visible()
+    samples, file = _sent(page)
     assert (file.channels, file.subtype) == (1, "PCM_16")
     assert file.samplerate >= 16000
     assert 1.9 < len(samples) / file.samplerate < 15
@@ -86,18 +100,17 @@ def test_what_the_microphone_hears_becomes_text(watched: Watched) -> None:
 
 
 def test_a_recording_ends_by_itself(watched: Watched) -> None:
-    page = watched.open("/docs")  # of the same origin, before the script that is changed
+    page = watched.open("/docs", script=SENT)  # of the same origin, before the script that is changed
     source = (FOLDER / "app.js").read_text(encoding="utf-8")
     assert "const LIMIT = 30;" in source
     changed = source.replace("const LIMIT = 30;", "const LIMIT = 1;")
     page.route("**/page/app.js", lambda route: route.fulfill(body=changed, content_type="text/javascript"))
     page.goto(watched.base)
     page.wait_for_selector("body[data-ready]")
-    with page.expect_request("**/v1/audio/transcriptions") as request:
-        page.click("#record")
-    samples, file = _uploaded(request.value.post_data_buffer or b"")
-    assert 1.0 <= len(samples) / file.samplerate < 2.0
+    page.click("#record")
     expect(page.locator(DONE)).to_be_visible()
+    samples, file = _sent(page)
+    assert 1.0 <= len(samples) / file.samplerate < 2.0
 
 
 def test_a_recording_can_be_thrown_away(watched: Watched) -> None:
@@ -132,26 +145,25 @@ def test_a_dropped_file_becomes_words_with_times_and_confidences(watched: Watche
 
 
 def test_the_picture_is_dark_in_silence_and_bright_in_sound(watched: Watched, tmp_path: Path) -> None:
-    """Half a second of each, a tone of 1 kHz, which lies 40 % up the mel scale."""
+    """Half a second of each, a tone of 1 kHz, which lies 35 % up the mel scale."""
     tone = 0.5 * np.sin(2 * np.pi * 1000 / 16000 * np.arange(16000)) * (np.arange(16000) >= 8000)
     sf.write(tmp_path / "tone.wav", tone, 16000)
     page = watched.open()
     page.set_input_files("#files", tmp_path / "tone.wav")
     expect(page.locator(f"{DONE} .spectrum")).to_be_visible()
-    shades = page.evaluate(
-        """() => {
-            const canvas = document.querySelector(".spectrum");
-            const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-            return Array.from({ length: height }, (_, y) => Array.from({ length: width }, (_, x) => data[4 * (y * width + x) + 1]));
-        }"""
-    )
-    green = np.array(shades)
-    height, width = green.shape
-    assert green[:, : int(0.45 * width)].max() < 40
-    sounding = green[:, int(0.6 * width) : int(0.9 * width)].mean(axis=1)
+    silence, sound = np.array(
+        page.locator(".spectrum").evaluate(
+            """(canvas) => {
+                const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+                const column = (x) => Array.from({ length: height }, (_, y) => data[4 * (y * width + x) + 1]);
+                return [column(Math.round(0.25 * width)), column(Math.round(0.75 * width))];
+            }"""
+        )
+    )  # how green the pixels of two columns are, from the top
+    assert silence.max() < 40
+    assert sound.max() > 180
     mel_share = np.log1p(1000 / 700) / np.log1p(8000 / 700)
-    assert sounding.argmax() == pytest.approx((1 - mel_share) * height, abs=0.04 * height)
-    assert sounding.max() > 180
+    assert sound.argmax() == pytest.approx((1 - mel_share) * len(sound), abs=0.04 * len(sound))
 
 
 def test_a_word_that_is_clicked_is_heard_alone(watched: Watched, spoken: Result) -> None:
@@ -207,7 +219,10 @@ def test_several_files_are_a_list_of_which_each_opens(watched: Watched) -> None:
     names = ["computer_speed_up.wav", "turn_the_speaker_down.wav", "please_save_the_file.wav"]
     _drop(page, *((name, (SAMPLES / name).read_bytes()) for name in names), ("notes.txt", b"not a sound " * 50))
     expect(page.locator("#status")).to_contain_text("Done: 4 files, of which 1 couldn't be transcribed")
-    assert [text.partition(" · ")[0] for text in page.locator(".head .name").all_text_contents()] == [*names, "notes.txt"]
+    assert [text.partition(" · ")[0] for text in page.locator(".head .name").all_text_contents()] == [
+        *names,
+        "notes.txt",
+    ]
     assert page.locator(".result .body:visible").count() == 0
     for number in range(4):
         head = page.locator(".head").nth(number)
@@ -257,6 +272,7 @@ def _focus_on(page: Page, selector: str) -> None:
 
 def test_everything_works_by_keyboard(watched: Watched) -> None:
     page = watched.open(script=PLAYED)
+    page.on("filechooser", lambda _chooser: None)  # caught from now on: Playwright asks for it without waiting
     _focus_on(page, "#record")
     page.keyboard.press("Enter")
     expect(page.locator("#time")).to_contain_text("0:02")
@@ -270,6 +286,7 @@ def test_everything_works_by_keyboard(watched: Watched) -> None:
     _focus_on(page, ".word")
     page.keyboard.press("Enter")
     page.wait_for_function("() => window.played.length === 1")
+    expect(page.locator(".result[data-playing]")).to_have_count(0)
     _focus_on(page, ".play")
     page.keyboard.press("Space")
     page.wait_for_function("() => window.played.length === 2")
@@ -314,16 +331,20 @@ def test_a_phone_needs_no_sideways_scrolling(watched: Watched) -> None:
     _is_as_wide_as_its_window(page)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("NotAllowedError", "not allowed"), ("NotFoundError", "no microphone"), ("Odd", "can't be used")]
-)
-def test_a_microphone_that_is_not_to_be_had(watched: Watched, name: str, words: str) -> None:
-    page = watched.open(
-        script=f"navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', '{name}'));"
-    )
-    page.click("#record")
-    expect(page.locator("#status")).to_contain_text(words)
-    expect(page.locator("#record")).to_have_text("Record")
+def test_a_microphone_that_is_not_to_be_had(watched: Watched) -> None:
+    page = watched.open()
+    for name, words in (
+        ("NotAllowedError", "not allowed"),
+        ("NotFoundError", "no microphone"),
+        ("Odd", "can't be used"),
+    ):
+        page.evaluate(
+            "(name) => { navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('', name)); }",
+            name,
+        )
+        page.click("#record")
+        expect(page.locator("#status")).to_contain_text(words)
+        expect(page.locator("#record")).to_have_text("Record")
 
 
 def _refusal(route: Route, status: int, message: str, **headers: str) -> None:
@@ -350,11 +371,10 @@ def test_a_busy_service_is_asked_again(watched: Watched) -> None:
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("status", [413, 500])
-def test_other_refusals_are_shown_as_the_service_says_them(watched: Watched, status: int) -> None:
-    watched.refused += [status]
+def test_other_refusals_are_shown_as_the_service_says_them(watched: Watched) -> None:
+    watched.refused += [413]
     page = watched.open()
-    page.route("**/v1/audio/transcriptions", lambda route: _refusal(route, status, "<i>just</i> no"))
+    page.route("**/v1/audio/transcriptions", lambda route: _refusal(route, 413, "<i>just</i> no"))
     page.set_input_files("#files", SPOKEN)
     expect(page.locator(".fault")).to_have_text("<i>just</i> no")
 

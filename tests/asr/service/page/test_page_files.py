@@ -65,7 +65,7 @@ def test_a_file_that_is_known_is_not_sent_again(client: httpx.Client, path: str)
 
 
 @pytest.mark.parametrize(
-    "name", ["none.js", "index.html", "..%2f__init__.py", "%2e%2e%2fpage_routes.py", "..", "app.js%00", "app.js/", "a/b"]
+    "name", ["none.js", "index.html", "..%2f__init__.py", "%2e%2e%2fpage_routes.py", "app.js%00", "a/b", ""]
 )
 def test_nothing_else_is_served(client: httpx.Client, name: str) -> None:
     answer = client.get(f"/page/{name}")
