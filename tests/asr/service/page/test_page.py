@@ -82,7 +82,10 @@ def test_what_the_microphone_hears_becomes_text(watched: Watched) -> None:
     expect(page.locator("#record")).to_have_text("Stop")
     page.wait_for_function("() => Number(document.querySelector('#level').getAttribute('aria-valuenow')) > -30")
     wave = page.locator("#live-wave").evaluate(
-        "(canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.filter(Boolean).length"
+        """(canvas) => {
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            return data.filter(Boolean).length;
+        }"""
     )
     assert wave > 1000
     expect(page.locator("#time")).to_contain_text("0:02")

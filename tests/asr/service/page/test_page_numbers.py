@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).resolve().parents[4] / "data_manifests" / "samples"
 TOLERANCE = 1e-4  # of natural logarithms of power
+TIMES = "\N{MULTIPLICATION SIGN}"
 STEP = 1 / 32768  # of 16-bit samples, which Chromium divides by 32767 where they are above 0
 
 
@@ -110,12 +111,12 @@ def test_colours_grow_lighter_in_equal_steps(in_page: Callable[..., Any]) -> Non
         (1, "1"),
         (2489, "2,489"),
         (9_999_999, "9,999,999"),
-        (10_000_000, "1 × 10⁷"),
-        (458_123_000_000, "4.58 × 10¹¹"),
-        (999_999_999, "1 × 10⁹"),
+        (10_000_000, f"1 {TIMES} 10⁷"),
+        (458_123_000_000, f"4.58 {TIMES} 10¹¹"),
+        (999_999_999, f"1 {TIMES} 10⁹"),
         ("2489", "2,489"),
-        ("458123000000", "4.58 × 10¹¹"),
-        ("1" + "0" * 400, "1 × 10⁴⁰⁰"),
+        ("458123000000", f"4.58 {TIMES} 10¹¹"),
+        ("1" + "0" * 400, f"1 {TIMES} 10⁴⁰⁰"),
     ],
 )
 def test_counts_of_any_size_can_be_read(in_page: Callable[..., Any], number: int | str, shown: str) -> None:
