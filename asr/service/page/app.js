@@ -21,6 +21,7 @@ const live = new Live(byId("live-wave"), byId("level"), byId("level-label"));
 const button = byId("record");
 const list = byId("results");
 let recording = null;
+let shown = []; // results, newest first
 let state = "idle"; // or "starting", "recording", "stopping"
 
 function become(next) {
@@ -70,8 +71,8 @@ async function finish(keep = true) {
   take([new File([encodeWav(chunks, rate)], `Recording ${time}.wav`, { type: "audio/wav" })]);
 }
 
-async function answer(result, wantsFocus) {
-  const set = phrases.chosen;
+/** set: the phrase set's name, or null. alone: nothing else is asked for with it. */
+async function answer(result, set, alone) {
   const { blob, name } = result;
   const waiting = (seconds) => result.working(`Busy; tries again in ${seconds} s…`);
   result.working();
@@ -79,14 +80,14 @@ async function answer(result, wantsFocus) {
     if (!blob.size) throw new ServiceFault(`${name} is empty; choose a file with sound in it.`, 0);
     const said = set ? await service.command(blob, name, set, waiting) : await service.transcribe(blob, name, waiting);
     await result.done(said, set);
-    if (wantsFocus) {
+    if (alone) {
       result.open();
       say(result.summary, "read");
     }
   } catch (error) {
     result.failed(error instanceof ServiceFault ? error.message : `The answer can't be shown (${error.message}).`);
     if (!(error instanceof ServiceFault)) console.error(error);
-    if (wantsFocus) {
+    if (alone) {
       result.open();
       say("That didn't work; the reason stands below.", "bad");
     }
@@ -99,13 +100,14 @@ async function take(files) {
   byId("clear").hidden = false;
   const several = files.length > 1;
   if (!several) for (const other of shown) other.open(false);
-  const results = files.map((file) => new Result(file, file.name, (result) => answer(result, true)));
+  const results = files.map((file) => new Result(file, file.name, (result) => result.busy || answer(result, phrases.chosen, true)));
   shown.unshift(...results);
   list.prepend(...results.map(({ node }) => node));
   say(several ? `Listening to ${files.length} files…` : "Listening…");
-  const queue = results.map((result) => result);
+  const queue = [...results];
+  const set = phrases.chosen;
   const work = async () => {
-    for (let next = queue.shift(); next; next = queue.shift()) await answer(next, !several);
+    for (let next = queue.shift(); next; next = queue.shift()) await answer(next, set, !several);
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
   if (several) {
@@ -113,8 +115,6 @@ async function take(files) {
     say(`Done: ${files.length} files${failed ? `, of which ${failed} couldn't be transcribed` : ""}. Open one to see more.`, failed ? "bad" : "good");
   }
 }
-
-let shown = [];
 
 button.addEventListener("click", () => {
   if (state === "idle") start();
@@ -138,6 +138,7 @@ byId("files").addEventListener("change", (event) => {
 });
 byId("clear").addEventListener("click", () => {
   player.stop();
+  for (const result of shown) result.close();
   shown = [];
   list.replaceChildren();
   byId("none-yet").hidden = false;

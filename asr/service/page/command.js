@@ -3,6 +3,8 @@
 import { el } from "./dom.js";
 import { percent } from "./format.js";
 
+const LEAST = 0.005; // of an alternative beside a command: less is shown as 0 %
+
 const REASONS = {
   "no-speech": ["Nobody spoke.", "There was sound perhaps, but no speech in it."],
   "unknown-command": ["No command of this set.", "Something was said, but most likely none of its sentences."],
@@ -46,7 +48,7 @@ export function commandView(answer, phrases) {
     const [what, why] = REASONS[rejected] ?? ["No command.", rejected ?? ""];
     view.append(el("p", { class: "small" }, `Compared with “${phrases}”`), el("p", { class: "intent none" }, what), el("p", {}, why));
   }
-  const others = alternatives.filter((other) => !command || other.intent !== command.intent || meant(other) !== meant(command));
+  const others = alternatives.filter((other) => !command || (meant(other) !== meant(command) && other.confidence >= LEAST));
   if (others.length) {
     view.append(
       el("h4", {}, command ? "Or perhaps" : "Nearest"),

@@ -37,5 +37,5 @@ export function curl(origin, path, method, parameters, content, resolve) {
   } else if (type) {
     parts.push(`-H ${quoted(`Content-Type: ${type}`)}`, "--data-binary @lights.wav");
   }
-  return parts.join(" \\\n  ");
+  return parts.join(parts.length > 2 ? " \\\n  " : " ");
 }

@@ -33,7 +33,7 @@ export class PhraseSets {
   /** Asks the service what there is. Throws ServiceFault. */
   async load(choose = this.#shown) {
     this.#sets = await this.#service.phraseSets();
-    const options = this.#sets.map(({ name, sentences }) => el("option", { value: name }, `${name} (${counted(sentences, "sentence")})`));
+    const options = this.#sets.map(({ name }) => el("option", { value: name }, name));
     this.#select.replaceChildren(el("option", { value: "" }, "Anything (free text)"), ...options);
     this.#select.value = this.#sets.some(({ name }) => name === choose) ? choose : "";
     await this.#show(this.#select.value);

@@ -14,7 +14,6 @@ export class Result {
   #blob;
   #sound = null;
   #timeline = null;
-  #words = [];
   #button;
   #title;
   #state;
@@ -44,6 +43,10 @@ export class Result {
     return `${this.#title.textContent}. ${this.#state.textContent}`;
   }
 
+  get busy() {
+    return this.node.dataset.state === "working";
+  }
+
   get blob() {
     return this.#blob;
   }
@@ -51,11 +54,21 @@ export class Result {
   open(wanted = true) {
     this.#body.hidden = !wanted;
     this.#button.setAttribute("aria-expanded", String(wanted));
-    if (!wanted) player.stop();
+    if (!wanted) this.#quiet();
+  }
+
+  /** It is needed no longer. */
+  close() {
+    this.#quiet();
+    this.#timeline?.close();
+  }
+
+  #quiet() {
+    if (this.node.dataset.playing) player.stop();
   }
 
   #become(kind, title, ...details) {
-    player.stop();
+    this.#quiet();
     this.node.dataset.state = kind;
     this.#title.textContent = title;
     this.#state.textContent = [this.name, ...details].join(" · ");
@@ -76,7 +89,7 @@ export class Result {
     this.#become("done", title, lasting(answer.duration), phrases ? `“${phrases}”` : "free text");
     this.#sound ??= await decode(this.#blob, answer.duration);
     const { node, buttons } = wordList(answer, this.#sound && ((from, to, button) => this.#play(from, to, button)));
-    this.#words = buttons;
+    this.#timeline?.close();
     this.#timeline = this.#sound && new Timeline(this.#sound, answer.words, (from, to) => this.#play(from, to));
     this.#body.replaceChildren(
       ...[
@@ -98,7 +111,7 @@ export class Result {
   }
 
   #playOrStop() {
-    if (this.node.dataset.playing) player.stop();
+    if (this.node.dataset.playing) this.#quiet();
     else this.#play(0, this.#sound.played.duration);
   }
 

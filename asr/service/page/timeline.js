@@ -20,6 +20,7 @@ export class Timeline {
   #axis = el("div", { class: "axis", "aria-hidden": "true" });
   #cursor = el("div", { class: "cursor", hidden: true });
   #shift = null;
+  #closed = new AbortController();
   #stack;
 
   /** sound: of sound.js. words: [{word, start, end}]. onPlay(from, to): seconds; asked for by pointing. */
@@ -49,7 +50,8 @@ export class Timeline {
     this.node = el("div", { class: "timeline" }, this.#stack, this.#axis);
     if (this.#duration > this.#length) this.node.append(this.#slider());
     new ResizeObserver(() => this.#draw()).observe(this.#stack);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
+    const { signal } = this.#closed;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw(), { signal });
   }
 
   #slider() {
@@ -68,6 +70,11 @@ export class Timeline {
       this.#shift.setAttribute("aria-valuetext", clock(this.#from));
     }
     this.#draw();
+  }
+
+  /** It is needed no longer. */
+  close() {
+    this.#closed.abort();
   }
 
   /** Where it plays, seconds; null: nowhere. */
