@@ -29,6 +29,17 @@ window.played = [];
 const start = AudioBufferSourceNode.prototype.start;
 AudioBufferSourceNode.prototype.start = function (...given) { window.played.push(given); start.apply(this, given); };
 """
+SEEN = """
+window.seen = [];
+new MutationObserver((changes) => {
+    for (const { target } of changes) {
+        if (target.matches(".cursor")) window.seen.push(["cursor", Number(target.dataset.time)]);
+        if (target.matches(".word")) {
+            window.seen.push([target.querySelector(".said").textContent, target.matches(".playing")]);
+        }
+    }
+}).observe(document, { subtree: true, attributes: true, attributeFilter: ["class", "data-time"] });
+"""
 SENT = """
 const append = FormData.prototype.append;
 FormData.prototype.append = function (name, value, ...more) {
@@ -81,6 +92,7 @@ def test_what_the_microphone_hears_becomes_text(watched: Watched) -> None:
     page.click("#record")
     expect(page.locator("#record")).to_have_text("Stop")
     page.wait_for_function("() => Number(document.querySelector('#level').getAttribute('aria-valuenow')) > -30")
+    expect(page.locator("#time")).to_contain_text("0:02")
     wave = page.locator("#live-wave").evaluate(
         """(canvas) => {
             const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -88,7 +100,6 @@ def test_what_the_microphone_hears_becomes_text(watched: Watched) -> None:
         }"""
     )
     assert wave > 1000
-    expect(page.locator("#time")).to_contain_text("0:02")
     page.click("#record")
     expect(page.locator(DONE)).to_be_visible()
     samples, file = _sent(page)
@@ -113,7 +124,7 @@ def test_a_recording_ends_by_itself(watched: Watched) -> None:
     page.click("#record")
     expect(page.locator(DONE)).to_be_visible()
     samples, file = _sent(page)
-    assert 1.0 <= len(samples) / file.samplerate < 2.0
+    assert 1.0 <= len(samples) / file.samplerate < 8.0
 
 
 def test_a_recording_can_be_thrown_away(watched: Watched) -> None:
@@ -170,15 +181,17 @@ def test_the_picture_is_dark_in_silence_and_bright_in_sound(watched: Watched, tm
 
 
 def test_a_word_that_is_clicked_is_heard_alone(watched: Watched, spoken: Result) -> None:
-    page = watched.open(script=PLAYED)
+    page = watched.open(script=PLAYED + SEEN)
     page.set_input_files("#files", SPOKEN)
     word = page.locator(".word").nth(1)
     word.click()
-    expect(word).to_have_class(re.compile("playing"))
-    times: list[float] = []
-    while "playing" in (word.get_attribute("class") or ""):
-        time = page.locator(".cursor").get_attribute("data-time")
-        times += [float(time)] if time else []
+    page.wait_for_function("() => window.seen.some(([what, playing]) => what !== 'cursor' && !playing)")
+    seen = page.evaluate("window.seen")
+    assert [[what, playing] for what, playing in seen if what != "cursor"] == [
+        [spoken.words[1].word, True],
+        [spoken.words[1].word, False],
+    ]
+    times = [time for what, time in seen if what == "cursor"]
     assert times
     assert min(times) >= spoken.words[1].start - 0.01
     assert max(times) <= spoken.words[1].end + 0.01
@@ -189,14 +202,16 @@ def test_a_word_that_is_clicked_is_heard_alone(watched: Watched, spoken: Result)
     expect(page.locator(".cursor")).to_be_hidden()
 
 
-def test_all_of_it_is_played_and_stopped(watched: Watched, spoken: Result) -> None:
+def test_all_of_it_is_played_and_stopped(watched: Watched, tmp_path: Path) -> None:
+    samples, rate = sf.read(SPOKEN)
+    sf.write(tmp_path / "long.wav", np.concatenate([samples, np.zeros(20 * rate - len(samples))]), rate)
     page = watched.open(script=PLAYED)
-    page.set_input_files("#files", SPOKEN)
+    page.set_input_files("#files", tmp_path / "long.wav")
     page.get_by_role("button", name="Play", exact=True).click()
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     ((_, offset, duration),) = page.evaluate("window.played")
-    assert (offset, duration) == (0, pytest.approx(spoken.duration, abs=0.01))
+    assert (offset, duration) == (0, pytest.approx(20, abs=0.01))
 
 
 def test_what_is_no_sound_is_refused_in_words(watched: Watched) -> None:
@@ -365,11 +380,11 @@ def test_a_busy_service_is_asked_again(watched: Watched) -> None:
         if len(asked) > 1:
             route.continue_()
         else:
-            _refusal(route, 503, "too many wait", **{"Retry-After": "1"})
+            _refusal(route, 503, "too many wait", **{"Retry-After": "2"})
 
     page.route("**/v1/audio/transcriptions", busy_once)
     page.set_input_files("#files", SPOKEN)
-    expect(page.locator(".head .title")).to_have_text("Busy; tries again in 1 s…")
+    expect(page.locator(".head .title")).to_have_text("Busy; tries again in 2 s…")
     expect(page.locator(DONE)).to_be_visible()
     assert len(asked) == 2
 
