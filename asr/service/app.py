@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from asr.errors import CepstraError
 from asr.phrases import PhraseSet
-from asr.service import commands, health, openai, refusals
+from asr.service import commands, health, openai, page_routes, refusals
 from asr.service.gate import Gate
 from asr.service.metrics import Metrics
 from asr.service.pool import Pool
@@ -55,6 +55,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(openai.router())
     app.include_router(commands.router())
     app.include_router(health.router())
+    app.include_router(page_routes.router())
     app.add_middleware(Gate, settings=settings, metrics=metrics)
     return app
 
