@@ -37,6 +37,7 @@ class Format(StrEnum):
 
 
 def transcribe(
+    context: typer.Context,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Sound files; - is standard input.")] = None,
     *,
     model: Annotated[
@@ -120,7 +121,15 @@ def transcribe(
 
     if engine is Engine.RAY:
         read = {"model": model, "phrases": phrases, "lm": lm, "boost": boost}
-        transcribe_with_ray(named, manifest, output_dir, address, recognizer=arguments, read=read)
+        transcribe_with_ray(
+            context,
+            files=named,
+            manifest=manifest,
+            folder=output_dir,
+            address=address,
+            recognizer=arguments,
+            read=read,
+        )
         return
     if address is not None:
         raise typer.BadParameter("is for --engine ray; give both", param_hint="--address")

@@ -42,7 +42,7 @@ AddressOption = Annotated[
 
 
 # Of a recogniser, whose results depend on them
-_SETTINGS = ("beam", "threshold", "lm_weight", "channel", "max_seconds", "raw", "speech_detection")
+_SETTINGS = ("beam", "threshold", "lm_weight", "channel", "max_seconds", "speech_detection")
 
 
 class _TerminatedError(KeyboardInterrupt):
@@ -50,19 +50,22 @@ class _TerminatedError(KeyboardInterrupt):
 
 
 def transcribe_with_ray(
+    context: typer.Context,
+    *,
     files: list[str],
     manifest: Path | None,
     folder: Path | None,
     address: str | None,
-    *,
     recognizer: Callable[[], dict[str, Any]],
     read: Mapping[str, Path | None],
 ) -> None:
-    """Write folder/results.jsonl. Raises typer.BadParameter for what doesn't go with --engine ray, typer.Exit, errors.
+    """Write folder/results.jsonl.
 
-    recognizer: gives the arguments of one. read: options and the files that they name, which results depend on.
+    context: tells what stands on the command line. recognizer: gives the arguments of one. read: options and the files
+    that they name, which results depend on. Raises typer.BadParameter for what doesn't go with --engine ray,
+    typer.Exit, and CepstraError.
     """
-    manifest, folder = _checked(files, manifest, folder)
+    manifest, folder = _checked(context, files, manifest, folder)
     from asr.cli.extras import needs
 
     needs("ray", "ray", "pyarrow", "pandas")
@@ -76,9 +79,10 @@ def transcribe_with_ray(
     options = recognizer()
     with naming("--model" if read["model"] else ""):
         Recognizer(threads=1, **options)  # what is wrong with them is said here, not by every worker
+    raw = options["raw"]
     given = {key: path for key, path in {**read, "model": read["model"] or DEFAULT_BUNDLE}.items() if path is not None}
-    asked: dict[str, str | None] = {key: digest_of(path) for key, path in given.items()}
-    asked |= {key: None if options.get(key) is None else str(options[key]) for key in _SETTINGS}
+    asked: dict[str, object] = {key: digest_of(path) for key, path in given.items()}
+    asked |= {key: options.get(key) for key in _SETTINGS} | {"raw": None if raw is None else str(raw)}
     so_far = (0, 0)
     try:
         with naming("" if address is None else "--address"):
@@ -98,12 +102,10 @@ def transcribe_with_ray(
     _report(done, Folder(folder).results)
 
 
-def _checked(files: list[str], manifest: Path | None, folder: Path | None) -> tuple[Path, Path]:
-    from click import get_current_context
-    from click.core import ParameterSource
-
+def _checked(context: typer.Context, files: list[str], manifest: Path | None, folder: Path | None) -> tuple[Path, Path]:
     def given(parameter: str) -> bool:
-        return get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+        source = context.get_parameter_source(parameter)
+        return source is not None and source.name == "COMMANDLINE"
 
     if files or manifest is None:
         problem = "ray takes the rows of a --manifest, and no files; `cepstra manifest import` makes one of a folder"
@@ -111,7 +113,7 @@ def _checked(files: list[str], manifest: Path | None, folder: Path | None) -> tu
     if folder is None:
         problem = "ray writes into a folder, from which it goes on; name one with --output-dir"
         raise typer.BadParameter(problem, param_hint="--engine")
-    if given("format_") and get_current_context().params["format_"] != "json":
+    if given("format_") and context.params["format_"] != "json":
         problem = "ray writes one file for all rows, in json; leave --format out"
         raise typer.BadParameter(problem, param_hint="--engine")
     if given("threads"):
