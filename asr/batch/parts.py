@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +51,12 @@ class Folder:
     @contextmanager
     def held(self, say: Callable[[str], None]) -> Iterator[None]:
         """Keep other runs out. Raises CepstraError where one is in it, or where it can't be written."""
-        make_folder(self.path.parent)
-        try:
-            with locked(self.path, "transcription", CepstraError, say):
-                yield
-        except PermissionError as error:
-            raise CepstraError(f"{self.path}: can't be written ({error.strerror}); choose another folder") from None
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path, "transcription", CepstraError, say))
+            except OSError as error:
+                raise CepstraError(f"{self.path}: can't be written ({error.strerror}); choose another folder") from None
+            yield
 
     def begin(self, asked: Mapping[str, Any]) -> None:
         """Write down what is asked for, if it isn't what is there.

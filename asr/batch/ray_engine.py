@@ -44,7 +44,6 @@ _QUIET: Final = {
 }
 _SILENT: Final = logging.CRITICAL + 1
 _SECONDS_TO_CONNECT: Final = 5.0  # Ray itself tries for minutes
-_TRIES: Final = 3  # of a unit whose worker dies, before it is tried row by row, and of a row
 _STARTS: Final = 5  # of workers that die before they hear anything, one after the other
 
 
@@ -76,8 +75,10 @@ class RayEngine:
             self._sent = _connect(self._address, self._options)
         import ray  # noqa: PLC0415
 
+        # By rows, or with batches ahead, each would wait for the one after it, and be lost with it
+        tables = self._dataset(units).iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
         try:
-            for answer in self._dataset(units).iter_rows():
+            for answer in (answer for table in tables for answer in table.to_pylist()):
                 if answer["fault"]:
                     raise CepstraError(answer["fault"])
                 if answer["lines"]:
@@ -123,6 +124,8 @@ class _Begun:
 class _Worker:
     """A recogniser, in a process of its own, which reads its part of the manifest and the sound there."""
 
+    tries = 3  # of a unit whose worker dies, before it is tried row by row, and of a row
+
     def __init__(self, manifest: str, options: ObjectRef[dict[str, Any]], begun: ActorHandle) -> None:
         import ray  # noqa: PLC0415
 
@@ -137,7 +140,7 @@ class _Worker:
 
         block = Block(**unit["block"])
         answer = {"unit": unit["number"], "lines": [], "warnings": [], "fault": ""}
-        if ray.get(self._begun.again.remote(unit["number"])) > _TRIES:
+        if ray.get(self._begun.again.remote(unit["number"])) > self.tries:
             return answer
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
