@@ -70,9 +70,7 @@ def _run(folder: Path, engine: Fake, rows: int = 3, **asked: object) -> list[dic
     return [json.loads(line) for line in (folder / "out" / "results.jsonl").read_text().splitlines()]
 
 
-@given(
-    rows=st.integers(1, 40), most=st.integers(1, 9), seconds=st.floats(0.5, 9), blank=st.booleans(), bom=st.booleans()
-)
+@given(rows=st.integers(1, 40), most=st.integers(1, 9), seconds=st.floats(0.5, 9), marks=st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_blocks_hold_every_row_once(
     tmp_path_factory: pytest.TempPathFactory, rows: int, most: int, seconds: float, marks: bool

@@ -36,9 +36,9 @@ def _rows(text: str) -> list[dict[str, object]]:
 
 
 def _alike(one: object, other: object) -> bool:
-    """The same, but for the last decimal of a number: what is decoded together has a say in it."""
+    """The same, but for a few thousandths of a confidence: what is decoded together has a say in it."""
     if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) < 0.005
+        return abs(one - other) < 0.02
     if isinstance(one, dict) and isinstance(other, dict):
         return list(one) == list(other) and all(_alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
