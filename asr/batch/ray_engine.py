@@ -12,7 +12,7 @@ import socket
 import threading
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -48,7 +48,10 @@ _STARTS: Final = 5  # of workers that die before they hear anything, one after t
 
 
 class RayEngine:
-    """Workers on a Ray cluster, which is joined, or started, when there is something to hear. A context manager."""
+    """Workers on a Ray cluster, which is joined, or started, when there is something to hear.
+
+    A context manager, within which nothing is written to standard output.
+    """
 
     def __init__(self, manifest: Path, options: Mapping[str, Any], address: str | None) -> None:
         """options: a Recognizer's arguments. address: HOST:PORT or "auto"; None starts Ray on this machine alone.
@@ -59,20 +62,21 @@ class RayEngine:
             _host_and_port(address)
         self._manifest, self._options, self._address = manifest.absolute(), dict(options), address
         self._sent: ObjectRef[dict[str, Any]] | None = None
+        self._end = ExitStack()
 
     def __enter__(self) -> Self:
+        # There Ray says which workers have died; what becomes of their blocks is ours to say
+        nowhere = self._end.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+        self._end.enter_context(redirect_stdout(nowhere))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._sent is not None:
-            import ray  # noqa: PLC0415
-
-            ray.shutdown()
+        self._end.close()
 
     def hear(self, units: Sequence[Unit]) -> Iterator[Answer]:
         """As asr.batch.run.Engine says. Raises ConfigError where no Ray answers at the address."""
         if self._sent is None:
-            self._sent = _connect(self._address, self._options)
+            self._sent = _connect(self._address, self._options, self._end)
         import ray  # noqa: PLC0415
 
         # By rows, or with batches ahead, each would wait for the one after it, and be lost with it
@@ -166,8 +170,8 @@ class _Worker:
             return [said for row in rows for said in self._transcribed([row])]
 
 
-def _connect(address: str | None, options: dict[str, Any]) -> ObjectRef[dict[str, Any]]:
-    """Join or start a cluster, and send it the options: once, not for each worker."""
+def _connect(address: str | None, options: dict[str, Any], end: ExitStack) -> ObjectRef[dict[str, Any]]:
+    """Join or start a cluster, which is left when `end` closes, and send it the options: once, not for each worker."""
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     if address is not None and (place := _host_and_port(address)):
         try:
@@ -177,6 +181,7 @@ def _connect(address: str | None, options: dict[str, Any]) -> ObjectRef[dict[str
     import ray  # noqa: PLC0415
 
     here = {"num_cpus": cores(), "include_dashboard": False} if address is None else {}
+    end.callback(ray.shutdown)  # also of what is half started when Ctrl-C comes
     heard_before = signal.getsignal(signal.SIGTERM)
     try:
         with _hushed():

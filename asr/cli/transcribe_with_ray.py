@@ -87,7 +87,7 @@ def transcribe_with_ray(
     try:
         with naming("" if address is None else "--address"):
             engine = RayEngine(manifest, options, address)
-        with _sigterm_interrupts(), engine, counting_bar("transcribing") as show:
+        with _sigterm_interrupts(), counting_bar("transcribing") as show, engine:
 
             def progress(done: int, total: int) -> None:
                 nonlocal so_far

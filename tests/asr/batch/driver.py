@@ -39,4 +39,4 @@ class Worker(ray_engine._Worker):
 ray_engine._Worker = Worker  # type: ignore[misc]
 with ray_engine.RayEngine(Path(manifest), {}, address) as engine:
     done = transcribe(Path(manifest), Folder(Path(folder)), {}, engine, progress=lambda *_: None, say=print, rows=2)
-sys.stdout.write("\n".join([str(done.rows), *done.reasons]))
+sys.stdout.write("".join(f"{line}\n" for line in (done.rows, *done.reasons)))

@@ -114,7 +114,7 @@ def _go(process: subprocess.Popen[str], folder: Path) -> tuple[list[dict[str, ob
     (folder / "go").touch()
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
-    assert err == ""  # none of Ray's own lines
+    assert err == ""
     return _rows((folder / "out" / "results.jsonl").read_text(encoding="utf-8")), out
 
 
@@ -138,8 +138,9 @@ def test_a_killed_workers_block_is_done_again(
         _wait_for_parts(process, tmp_path, 3)
         (victim, *_) = set(_workers()) - others
         os.kill(victim, signal.SIGKILL)
-        rows, _ = _go(process, tmp_path)
+        rows, said = _go(process, tmp_path)
     assert _alike(rows, expected)
+    assert said == "16\n"  # none of Ray's own lines
 
 
 def test_a_killed_run_goes_on_where_it_stopped(
@@ -151,8 +152,9 @@ def test_a_killed_run_goes_on_where_it_stopped(
     assert not (tmp_path / "out" / "results.jsonl").exists()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/parts/[0-9]*")}
     with _driver(manifest, tmp_path, nodes.address) as process:
-        rows, _ = _go(process, tmp_path)
+        rows, said = _go(process, tmp_path)
     assert _alike(rows, expected)
+    assert said == "16\n"  # none of Ray's own lines
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -176,5 +178,6 @@ def test_a_killed_nodes_blocks_are_done_elsewhere(
     with _driver(manifest, tmp_path, nodes.address) as process:
         _wait_for_parts(process, tmp_path, 3)
         nodes.kill_one()
-        rows, _ = _go(process, tmp_path)
+        rows, said = _go(process, tmp_path)
     assert _alike(rows, expected)
+    assert said == "16\n"  # none of Ray's own lines
