@@ -28,10 +28,11 @@ class JsonLines(logging.Formatter):
 
 
 def install(level: int = logging.INFO) -> None:
-    """On standard error, for our loggers and uvicorn's."""
+    """On standard error, for our loggers and those of what we stand on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("cepstra", "uvicorn.error"):
+    logging.captureWarnings(capture=True)
+    for name in ("cepstra", "uvicorn.error", "asyncio", "concurrent.futures", "py.warnings", "websockets"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level if name == "cepstra" else logging.WARNING)

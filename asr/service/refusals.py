@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from asr.errors import AudioError, CepstraError, GuidanceError, PhrasesError
-from asr.service.errors import FullError, ServiceError
+from asr.service.errors import NO_ROOM, FullError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +34,7 @@ def body(message: str, status: int, code: str | None, param: str | None = None) 
 
 def described(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Status, body and headers for whatever went wrong; nothing that only the service should know."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
         error = FullError("the service has no room for this; try again later")
     if isinstance(error, ServiceError):
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}

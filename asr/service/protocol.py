@@ -1,0 +1,93 @@
+"""HTTP as uvicorn speaks it, with a limit to the time that a client may take where no route looks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from asr.service.refusals import body
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Protocol(HttpToolsProtocol):
+    """A request's headers, and what still comes of a request that was answered, have so many seconds.
+
+    uvicorn waits for both for ever, so that a few thousand silent connections would use up all descriptors. A body that
+    somebody reads is that one's matter.
+    """
+
+    seconds = 15.0
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Its first headers are waited for."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is."""
+        self._relax()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request, which may be the second one of its connection."""
+        super().on_message_begin()
+        self._expect()
+
+    def on_headers_complete(self) -> None:
+        """What follows is for a route."""
+        self._relax()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Nothing more is waited for."""
+        super().on_message_complete()
+        self._complete = self.cycle
+        if self.cycle is None or self.cycle.response_complete:
+            self._relax()
+
+    def on_response_complete(self) -> None:
+        """What was refused in the middle of its body is read on for a while, or the client wouldn't see the answer."""
+        super().on_response_complete()
+        if self._complete is not self.cycle and not self.transport.is_closing():
+            self._expect()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Another protocol has the connection."""
+        self._relax()
+        super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        """In the shape of every other error."""
+        content = json.dumps(body("this is no HTTP request that can be understood", 400, "invalid_request")).encode()
+        self._relax()
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(content), content)
+        )
+        self.transport.close()
+        del msg
+
+    _complete: Any = None  # the exchange whose request has come in whole
+
+    def _expect(self) -> None:
+        self._relax()
+        self._limit = self.loop.call_later(self.seconds, self._give_up)
+
+    def _relax(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+
+def protocol(seconds: float) -> type[Protocol]:
+    """With this limit."""
+    return type("Protocol", (Protocol,), {"seconds": seconds})
