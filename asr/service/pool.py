@@ -103,14 +103,20 @@ class Pool:
             if self._stopping:
                 return
             self._reloader = asyncio.current_task()
-            slots, ready = await self._new_slots()
-            self._retiring, self._slots, self.ready = self._slots, slots, ready
-            await asyncio.gather(*(slot.retire() for slot in self._retiring))
-            self._retiring = []
-            for copy in self._spool.glob("bundle-*.cepstra"):
-                if copy != self._copy:
-                    copy.unlink(missing_ok=True)
-        _log.info("the bundle was read again", extra={"model": ready.model})
+            try:
+                await self._renew()
+            finally:
+                self._reloader = None
+        _log.info("the bundle was read again", extra={"model": self.ready.model})
+
+    async def _renew(self) -> None:
+        slots, ready = await self._new_slots()
+        self._retiring, self._slots, self.ready = self._slots, slots, ready
+        await asyncio.gather(*(slot.retire() for slot in self._retiring))
+        self._retiring = []
+        for copy in self._spool.glob("bundle-*.cepstra"):
+            if copy != self._copy:
+                copy.unlink(missing_ok=True)
 
     async def stop(self, seconds: float) -> None:
         """Take no more, finish what was taken within so many seconds, and end the workers; once is enough."""
@@ -128,7 +134,7 @@ class Pool:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), seconds)
         self._stopped = True
-        if self._reloader is not None and not self._reloader.done():
+        if self._reloader is not None:
             self._reloader.cancel()
         for ticket in self._queue.clear():
             ticket.fail(BusyError(STOPPING, retry_after=1))
