@@ -50,7 +50,8 @@ def _listening(settings: Settings) -> socket.socket:
         address = socket.getaddrinfo(settings.host, settings.port, family, socket.SOCK_STREAM)[0]
         return socket.create_server(address[4][:2], family=address[0], backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "no such address"
+        number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
+        reason = os.strerror(number) if number else "no such address"
         raise CepstraError(
             f"{settings.host}:{settings.port}: can't be listened at ({reason.lower()}); choose another --host or --port"
         ) from None

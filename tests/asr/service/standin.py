@@ -1,4 +1,4 @@
-"""A stand-in for a worker, that starts at once: `python -c "from standin import main; main()" DESCRIPTOR`.
+"""A stand-in for a worker, that starts at once: `python -c START DESCRIPTOR`.
 
 A short recording is a tuple that says what becomes of it. A file is taken for a long recording, each byte of it for a
 piece, and its last byte for how it is to open.
@@ -18,7 +18,7 @@ from asr.errors import AudioError, BundleError
 from asr.results import Result, Word
 from asr.service.work import Checked, CheckPhrases, Long, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 
-START = "from standin import main; main()"
+START = "from tests.asr.service.standin import main; main()"
 GOOD, ENDS, HANGS, SLOW, UNREADABLE, NO_PICKLE = 0.0, 0.5, 0.25, 0.125, 0.0625, 0.03125
 SLOW_SECONDS = 0.3
 PIECE = 160_000  # samples, which is as much as is decoded at a time

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import soundfile
-import standin
-from live import SAMPLES, SPEED_UP, children, is_zombie
-from standin import ENDS, GOOD, HANGS, NO_PICKLE, SLOW, UNREADABLE
 
 from asr.errors import AudioError, CepstraError
 from asr.recognizer import Recognizer
@@ -25,9 +22,13 @@ from asr.service import handle
 from asr.service.errors import BusyError, LateError, ServiceError
 from asr.service.metrics import Metrics
 from asr.service.pool import Pool
-from asr.service.settings import Settings
+from asr.service.settings import load
 from asr.service.store import PhraseStore
+from asr.service.transcriber import Urgency
 from asr.service.work import Open
+from tests.asr.service import standin
+from tests.asr.service.live import SAMPLES, SPEED_UP, children, is_zombie
+from tests.asr.service.standin import ENDS, GOOD, HANGS, NO_PICKLE, SLOW, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -65,7 +66,7 @@ def _run(test: Callable[[], Coroutine[None, None, None]]) -> None:
 async def _started(folder: Path, model: Path | None, **settings: Any) -> AsyncIterator[Pool]:
     spool = folder / "spool"
     spool.mkdir()
-    pool = Pool(Settings(model=model, **{"workers": 2, **settings}), PhraseStore(None), Metrics(), spool)
+    pool = Pool(load(None, {"model": model, "workers": 2, **settings}), PhraseStore(None), Metrics(), spool)
     await pool.start()
     try:
         yield pool
@@ -92,7 +93,7 @@ def _decoding(pool: Pool) -> list[int]:
 
 
 def _restarts(pool: Pool) -> float:
-    return pool._metrics.restarts._value.get()
+    return float(pool._metrics.restarts._value.get())
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -418,21 +419,23 @@ def test_what_is_not_done_when_the_time_to_stop_is_over_is_told_so(
 
 def test_restarts_use_up_neither_descriptors_nor_processes(stand_in: Path, tmp_path: Path) -> None:
     async def test() -> None:
-        async with _started(tmp_path, stand_in, workers=1, task_seconds=0.2) as pool:
+        async with _started(tmp_path, stand_in, workers=4, task_seconds=0.2) as pool:
             await pool.transcribe(_sound())
             descriptors = len(list(Path("/proc/self/fd").iterdir()))
-            for i in range(50):
-                if i % 10 == 0:
-                    with pytest.raises(LateError):
-                        await pool.transcribe(_sound(HANGS))
+            for i in range(13):
+                if i % 4 == 0:
+                    asked = [pool.transcribe(_sound(HANGS)) for _ in range(4)]
+                    for answer in await asyncio.gather(*asked, return_exceptions=True):
+                        assert isinstance(answer, LateError)
                 else:
-                    os.kill(_decoding(pool)[0], signal.SIGKILL)
+                    for pid in _decoding(pool):
+                        os.kill(pid, signal.SIGKILL)
                     assert (await pool.transcribe(_sound())).text == "first 1"
-            await _until(lambda: pool.workers == 1)
+                await _until(lambda: pool.workers == 4)
             assert _restarts(pool) >= 50
             assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
             pids = children(os.getpid())
-            assert len(pids) == 2
+            assert len(pids) == 5
             assert not any(is_zombie(pid) for pid in pids)
 
     _run(test)
@@ -444,7 +447,7 @@ def test_a_bundle_that_cannot_be_used_is_told_at_the_start(stand_in: Path, tmp_p
             stand_in.unlink()
             if content is not None:
                 stand_in.write_text(content)
-            pool = Pool(Settings(model=stand_in, workers=1), PhraseStore(None), Metrics(), tmp_path)
+            pool = Pool(load(None, {"model": stand_in, "workers": 1}), PhraseStore(None), Metrics(), tmp_path)
             with pytest.raises(CepstraError, match="model"):
                 await pool.start()
             assert not children(os.getpid())
@@ -457,11 +460,11 @@ def test_a_bundle_that_cannot_be_used_is_told_at_the_start(stand_in: Path, tmp_p
 def test_real_workers_decode_what_the_recogniser_does_also_when_they_are_killed(tmp_path: Path) -> None:
     clips = [soundfile.read(file, dtype="float32")[0] for file in sorted(SAMPLES.glob("*.wav"))]
     gap = np.zeros(12_000, np.float32)
-    minute = np.concatenate([part for clip in clips * 2 for part in (clip, gap)])
-    file = tmp_path / "minute.wav"
-    soundfile.write(file, minute, 16000)
-    expected = Recognizer().transcribe(file)
-    short = Recognizer().transcribe(SPEED_UP)
+    long = np.concatenate([part for clip in clips for part in (clip, gap)])
+    file = tmp_path / "long.wav"
+    soundfile.write(file, long, 16000)
+    recognizer = Recognizer()
+    expected, short = recognizer.transcribe(file), recognizer.transcribe(SPEED_UP)
     broken = tmp_path / "broken.wav"
     broken.write_bytes(file.read_bytes()[:30])
 
@@ -488,7 +491,7 @@ def test_real_workers_decode_what_the_recogniser_does_also_when_they_are_killed(
             # What is opened for nobody any more is written nowhere
             samples = tmp_path / "spool" / "gone.samples"
             with pytest.raises(CepstraError):
-                await pool._ask(Open(file, samples), 3)
+                await pool._ask(Open(file, samples), Urgency.LONG)
             assert not samples.exists()
 
     _run(test)

@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.service import queue as module
-from asr.service.queue import Queue, Ticket
+from asr.service.queue import PATIENCE, Queue, Ticket
 from asr.service.transcriber import Urgency
 from asr.service.work import CheckPhrases, Manner, Open, Part, Transcribe
 
@@ -166,7 +165,7 @@ def test_a_taker_that_is_cancelled_takes_nothing_with_it() -> None:
 def test_a_long_recording_is_not_kept_waiting_by_short_ones_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         now = 100.0
-        monkeypatch.setattr(module.time, "monotonic", lambda: now)
+        monkeypatch.setattr("asr.service.queue.time.monotonic", lambda: now)
         queue = Queue(1)
         long = _long()
         long.since = now
@@ -183,7 +182,7 @@ def test_a_long_recording_is_not_kept_waiting_by_short_ones_for_ever(monkeypatch
             before += 1
             now += 1
             assert before < 60
-        assert before >= 2 * module.PATIENCE - 1  # though all of them go first for a while
+        assert before >= 2 * PATIENCE - 1  # though all of them go first for a while
 
     _run(test)
 
@@ -229,59 +228,73 @@ def _ticket(kind: str) -> Ticket:
     return ticket
 
 
+class _Model:
+    """What should be in a queue, beside one."""
+
+    def __init__(self, workers: int, batch: int) -> None:
+        self.queue, self._workers, self._batch = Queue(batch), workers, batch
+        self.waiting: list[Ticket] = []
+        self.working: list[list[Ticket]] = []
+
+    def put(self, ticket: Ticket) -> None:
+        self.waiting.append(ticket)
+        self.queue.put(ticket)
+
+    async def take(self, *, reads: bool) -> bool:
+        if len(self.working) > self._workers:  # they and the reader are all at something
+            return False
+        taken = await _take(self.queue, reads=reads, workers=self._workers)
+        for ticket in taken:
+            self.waiting.remove(ticket)  # ValueError where it had been taken, or was never put
+            assert ticket.reads == reads
+        assert len(taken) <= self._batch
+        if len(taken) > 1:
+            assert len({ticket.task.manner for ticket in taken}) == 1
+            assert not any(ticket.alone or ticket.urgency >= Urgency.PARTIAL for ticket in taken)
+        if taken:
+            self.working.append(taken)
+        behind = [other for tickets in self.working for other in tickets if not other.reads]
+        assert sum(other.urgency >= Urgency.PARTIAL for other in behind) <= max(1, self._workers - 1)
+        return bool(taken)
+
+    def done(self, number: int, *, again: bool = False) -> None:
+        if self.working:
+            tickets = self.working.pop(number % len(self.working))
+            self.queue.done(tickets)
+            for ticket in tickets if again else ():
+                ticket.alone = True
+                self.put(ticket)
+
+    def drop(self, number: int) -> None:
+        if self.waiting:
+            self.queue.drop(self.waiting.pop(number % len(self.waiting)))
+
+    async def step(self, step: str, argument: str | int) -> None:
+        if isinstance(argument, str):
+            self.put(_ticket(argument))
+        elif step == "take":
+            await self.take(reads=bool(argument))
+        elif step == "drop":
+            self.drop(argument)
+        else:
+            self.done(argument, again=step == "again")
+        assert self.queue.waiting == len(self.waiting)
+
+
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(_STEPS, st.integers(1, 4), st.integers(1, 4))
 def test_each_task_is_taken_once_or_dropped_whatever_happens(
     steps: list[tuple[str, str | int]], workers: int, batch: int
 ) -> None:
     async def test() -> None:
-        queue = Queue(batch)
-        waiting: list[Ticket] = []
-        working: list[list[Ticket]] = []
-        finished: set[int] = set()
-
-        async def take(*, reads: bool) -> bool:
-            taken = await _take(queue, reads=reads, workers=workers)
-            for ticket in taken:
-                waiting.remove(ticket)  # ValueError where it had been taken, or was never put
-                assert ticket.reads == reads
-            assert len(taken) <= batch
-            if len(taken) > 1:
-                assert len({ticket.task.manner for ticket in taken}) == 1
-                assert not any(ticket.alone or ticket.urgency >= Urgency.PARTIAL for ticket in taken)
-            if taken:
-                working.append(taken)
-            behind = [other for tickets in working for other in tickets if not other.reads]
-            assert sum(other.urgency >= Urgency.PARTIAL for other in behind) <= max(1, workers - 1)
-            return bool(taken)
-
+        model = _Model(workers, batch)
         for step, argument in steps:
-            if step == "put":
-                ticket = _ticket(str(argument))
-                waiting.append(ticket)
-                queue.put(ticket)
-            elif step == "take" and len(working) < workers + 1:
-                await take(reads=bool(argument))
-            elif step in ("done", "again") and working:
-                tickets = working.pop(int(argument) % len(working))
-                queue.done(tickets)
-                if step == "again":
-                    for ticket in tickets:
-                        ticket.alone = True
-                        waiting.append(ticket)
-                        queue.put(ticket)
-                else:
-                    finished |= {ticket.number for ticket in tickets}
-            elif step == "drop" and waiting:
-                queue.drop(waiting.pop(int(argument) % len(waiting)))
-            assert queue.waiting == len(waiting)
-
-        for tickets in working:
-            queue.done(tickets)
-        working.clear()
-        while await take(reads=False) or await take(reads=True):  # whatever was left is taken in the end
-            queue.done(working.pop())
-        assert not waiting
-        assert queue.waiting == 0
+            await model.step(step, argument)
+        while model.working:
+            model.done(0)
+        while await model.take(reads=False) or await model.take(reads=True):  # whatever was left, in the end
+            model.done(0)
+        assert not model.waiting
+        assert model.queue.waiting == 0
 
     _run(test)
