@@ -32,7 +32,9 @@ def install(level: int = logging.INFO) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.captureWarnings(capture=True)
-    for name in ("cepstra", "uvicorn.error", "asyncio", "concurrent.futures", "py.warnings", "websockets"):
+    logging.lastResort = handler  # of all the others, from warnings on
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a client's broken form is the client's matter
+    for name in ("cepstra", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level if name == "cepstra" else logging.WARNING)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import asyncio
 
 
+HEAD_BYTES = 1 << 16  # of a request's first line and headers
+
+
 class Protocol(HttpToolsProtocol):
     """A request's headers, and what still comes of a request that was answered, have so many seconds.
 
@@ -36,10 +39,29 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request, which may be the second one of its connection."""
         super().on_message_begin()
+        self._heading, self._head, self._unread = True, 0, 0
         self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Raises nothing: what is too long is refused, whether it ends or not."""
+        self._unread += len(data) if self._heading else 0
+        super().data_received(data)
+        if self._heading and self._unread > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("")
+
+    def on_url(self, url: bytes) -> None:
+        """A part of it."""
+        self._measure(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A whole one."""
+        self._measure(len(name) + len(value))
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """What follows is for a route."""
+        self._heading = False
         self._relax()
         super().on_headers_complete()
 
@@ -73,6 +95,13 @@ class Protocol(HttpToolsProtocol):
         del msg
 
     _complete: Any = None  # the exchange whose request has come in whole
+    _heading = True
+    _head = _unread = 0  # bytes of headers that are known, and of data that may be headers
+
+    def _measure(self, size: int) -> None:
+        self._head += size
+        if self._head > HEAD_BYTES:
+            raise ValueError  # the parser stops, and the client is told
 
     def _expect(self) -> None:
         self._relax()
