@@ -11,7 +11,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -21,10 +20,11 @@ import soundfile
 
 from asr.bundle import read_bundle, write_bundle
 from asr.recognizer import DEFAULT_BUNDLE
-from tests.asr.service.live import HEAD, ROOT, SAMPLES, SPEED_UP, Live, eventually, head, is_there, read_all, served
+from tests.asr.service.live import HEAD, ROOT, SAMPLES, Live, eventually, head, is_there, read_all, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def long(tmp_path: Path) -> Path:
     gap = np.zeros(12_000, np.float32)
     clips = [soundfile.read(file, dtype="float32")[0] for file in sorted(SAMPLES.glob("*.wav"))]
     path = tmp_path / "long.wav"
-    soundfile.write(path, np.concatenate([part for clip in clips * 6 for part in (clip, gap)]), 16000)
+    soundfile.write(path, np.concatenate([part for clip in clips * 3 for part in (clip, gap)]), 16000)
     return path
 
 
@@ -104,7 +104,7 @@ def test_killed_workers_new_bundles_and_sigterm_under_load_lose_no_request(tmp_p
         live.process.send_signal(signal.SIGTERM)
         assert eventually(lambda: _is_refused(live))
         assert taken.result().status_code == 200
-        assert taken.result().json()["text"].count("computer speed up") >= 3
+        assert taken.result().json()["text"].count("computer speed up") >= 2
         assert live.process.wait(60) == 0
         _nothing_is_left(live, workers)
 
@@ -213,7 +213,7 @@ def test_a_full_disk_is_told_and_others_are_served(tmp_path: Path, limit: str) -
                 room = temporary / "full"
                 with suppress(OSError):
                     room.write_bytes(bytes(20 << 20))
-                answer = httpx.put(f"{live.url}/v1/phrases/home", content="turn on the light\n" * 900, timeout=60)
+                answer = httpx.put(f"{live.url}/v1/phrases/home", content="turn on the light\n", timeout=60)
                 assert answer.status_code == 507
                 assert str(tmp_path) not in answer.text
                 assert live.transcribe().status_code == 507
