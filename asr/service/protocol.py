@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -11,9 +12,27 @@ from asr.service.refusals import body
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
 
 HEAD_BYTES = 1 << 16  # of a request's first line and headers
+
+
+class _Lingering:
+    """A transport that ends after what a client is still sending: closed at once, it would take the answer along."""
+
+    def __init__(self, transport: asyncio.Transport, complete: Callable[[], bool]) -> None:
+        self._transport, self._complete = transport, complete
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  as the transport's
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        """At once where the request has come in whole; otherwise say that nothing more will be answered."""
+        if self._complete() or self._transport.is_closing():
+            self._transport.close()
+        else:
+            self._transport.write_eof()
 
 
 class Protocol(HttpToolsProtocol):
@@ -63,14 +82,20 @@ class Protocol(HttpToolsProtocol):
         """What follows is for a route."""
         self._heading = False
         self._relax()
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not None and self.cycle is not before:
+            is_complete = partial(self._is_complete, self.cycle)
+            self.cycle.transport = _Lingering(self.transport, is_complete)  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
         """Nothing more is waited for."""
         super().on_message_complete()
         self._complete = self.cycle
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is not None and self.cycle.response_complete:
             self._relax()
+            if not self.cycle.keep_alive:
+                self.transport.close()
 
     def on_response_complete(self) -> None:
         """What was refused in the middle of its body is read on for a while, or the client wouldn't see the answer."""
@@ -97,6 +122,9 @@ class Protocol(HttpToolsProtocol):
     _complete: Any = None  # the exchange whose request has come in whole
     _heading = True
     _head = _unread = 0  # bytes of headers that are known, and of data that may be headers
+
+    def _is_complete(self, cycle: Any) -> bool:  # noqa: ANN401  uvicorn's, one of several
+        return self._complete is cycle
 
     def _measure(self, size: int) -> None:
         self._head += size

@@ -43,6 +43,8 @@ def described(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
             error = ServiceError("the service can't read or write its files; its log says why")
     if isinstance(error, ServiceError):
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+        if error.status in (408, 413):
+            headers["Connection"] = "close"  # what is still coming isn't wanted
         if error.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         return error.status, body(str(error), error.status, error.code, error.param), headers

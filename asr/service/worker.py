@@ -22,7 +22,7 @@ import numpy as np
 from asr.errors import AudioError, CepstraError, GuidanceError
 from asr.phrases import PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer, cut
-from asr.service.errors import NO_ROOM, FullError, ServiceError
+from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 from audio.reading import audio_info, read_audio
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MANNERS = 32  # made ready, that are remembered
+MANNERS = 16  # made ready, that are remembered
 SAMPLES = 8  # sentences of a phrase file that are shown
 UNWORKABLE = "this recording can't be worked on; if others can, send it to whoever looks after the service"
 NO_MEMORY = ServiceError("not enough memory for this; send less at once")
@@ -125,7 +125,7 @@ class Worker:
         if isinstance(sound, np.ndarray):
             return sound
         try:
-            if audio_info(sound).duration > PIECE_SECONDS:
+            if self._duration(sound) > PIECE_SECONDS:
                 return Long()
             samples = self._read(sound)
         except CepstraError as error:
@@ -145,11 +145,20 @@ class Worker:
                 return [NO_MEMORY]
             return [error if isinstance(error, CepstraError) else self._fault()]
 
+    def _duration(self, sound: Path) -> float:
+        """As the header states it. Raises TooLargeError, AudioError."""
+        seconds = audio_info(sound).duration
+        if seconds > self._max_seconds:
+            fault = f"file: lasts {seconds:.0f} s, longer than {self._max_seconds:g} s; send it in parts"
+            raise TooLargeError(fault, param="file")
+        return seconds
+
     def _read(self, sound: Path) -> NDArray[np.float32]:
         return read_audio(sound, sample_rate=self._rate, max_seconds=self._max_seconds)
 
     def _open(self, task: Open) -> Opened:
         try:
+            self._duration(task.sound)
             samples = self._timed("read", lambda: self._read(task.sound))
         except CepstraError as error:
             raise _without_path(error, task.sound) from None
@@ -210,6 +219,8 @@ def _of_disk(error: OSError) -> ServiceError:
     return ServiceError(f"the service can't keep this on its disk ({error.strerror}); try again later")
 
 
-def _without_path(error: CepstraError, sound: Path) -> AudioError:
+def _without_path(error: CepstraError, sound: Path) -> CepstraError:
     """Whoever sent it knows nothing of the service's files."""
+    if not isinstance(error, AudioError):
+        return error
     return AudioError(str(error).replace(f"{sound}: ", "").replace(str(sound), "the file"))

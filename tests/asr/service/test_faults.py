@@ -107,6 +107,17 @@ def test_an_upload_that_is_too_large_is_refused_before_it_has_come_in_and_then_d
     assert status == 413
 
 
+@pytest.mark.parametrize("stated", [8 << 20, 1 << 40])
+def test_a_client_that_reads_only_after_it_has_sent_all_sees_that_it_was_too_much(live: Live, stated: int) -> None:
+    with live.connect() as client:
+        client.sendall(head(stated) + HEAD)
+        for _ in range(8):
+            client.sendall(bytes(1 << 20))
+        status, body = _answer(read_all(client))
+    assert status == 413
+    assert body["error"]["code"] == "too_large"
+
+
 @pytest.mark.parametrize("pause", [None, 0.2])
 @pytest.mark.parametrize(
     "start",
