@@ -48,8 +48,8 @@ _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 def main() -> None:
     """`python -c … DESCRIPTOR`: the socket is inherited. Ends when the other end does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # whoever started it decides, also where all are told
+        signal.signal(each, signal.SIG_IGN)
     if sys.platform == "linux":  # also while it is at something that never ends
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print what they like
