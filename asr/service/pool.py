@@ -290,7 +290,7 @@ class Pool:
             copy.unlink(missing_ok=True)
             if isinstance(error, CepstraError):
                 raise CepstraError(str(error).replace(str(copy), str(settings.model_path))) from None
-            if isinstance(error, WorkerEndedError | TimeoutError):
+            if isinstance(error, WorkerEndedError | OSError):
                 reason = str(error) or "they took too long"
                 raise CepstraError(
                     f"{settings.model_path}: workers can't be started ({reason}); check memory and limits"

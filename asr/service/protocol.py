@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,7 +11,8 @@ from asr.service.refusals import body
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
 HEAD_BYTES = 1 << 16  # of a request's first line and headers
@@ -21,18 +21,18 @@ HEAD_BYTES = 1 << 16  # of a request's first line and headers
 class _Lingering:
     """A transport that ends after what a client is still sending: closed at once, it would take the answer along."""
 
-    def __init__(self, transport: asyncio.Transport, complete: Callable[[], bool]) -> None:
-        self._transport, self._complete = transport, complete
+    def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
+        self._transport, self._cycle = transport, cycle
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  as the transport's
         return getattr(self._transport, name)
 
     def close(self) -> None:
         """At once where the request has come in whole; otherwise say that nothing more will be answered."""
-        if self._complete() or self._transport.is_closing():
-            self._transport.close()
-        else:
+        if self._cycle.more_body and not self._transport.is_closing():
             self._transport.write_eof()
+        else:
+            self._transport.close()
 
 
 class Protocol(HttpToolsProtocol):
@@ -57,6 +57,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request, which may be the second one of its connection."""
+        if self.transport.is_closing():
+            raise ValueError  # the parser stops: nothing more is answered
         super().on_message_begin()
         self._heading, self._head, self._unread = True, 0, 0
         self._expect()
@@ -85,14 +87,13 @@ class Protocol(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not None and self.cycle is not before:
-            is_complete = partial(self._is_complete, self.cycle)
-            self.cycle.transport = _Lingering(self.transport, is_complete)  # type: ignore[assignment]
+            self.cycle.transport = _Lingering(self.transport, self.cycle)  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
         """Nothing more is waited for."""
         super().on_message_complete()
-        self._complete = self.cycle
         if self.cycle is not None and self.cycle.response_complete:
+            self.cycle.more_body = False
             self._relax()
             if not self.cycle.keep_alive:
                 self.transport.close()
@@ -100,7 +101,7 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """What was refused in the middle of its body is read on for a while, or the client wouldn't see the answer."""
         super().on_response_complete()
-        if self._complete is not self.cycle and not self.transport.is_closing():
+        if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
             self._expect()
 
     def handle_websocket_upgrade(self) -> None:
@@ -109,7 +110,9 @@ class Protocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
-        """In the shape of every other error."""
+        """In the shape of every other error; where the last answer has been given, none."""
+        if self.transport.is_closing():
+            return
         content = json.dumps(body("this is no HTTP request that can be understood", 400, "invalid_request")).encode()
         self._relax()
         self.transport.write(
@@ -119,12 +122,8 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
         del msg
 
-    _complete: Any = None  # the exchange whose request has come in whole
     _heading = True
     _head = _unread = 0  # bytes of headers that are known, and of data that may be headers
-
-    def _is_complete(self, cycle: Any) -> bool:  # noqa: ANN401  uvicorn's, one of several
-        return self._complete is cycle
 
     def _measure(self, size: int) -> None:
         self._head += size

@@ -95,6 +95,9 @@ class Slot:
                 metrics.working.inc()
                 try:
                     error = await self._work(tickets)
+                except Exception as fault:  # noqa: BLE001  a place that nobody serves would be the end of the service
+                    _log.exception("a fault of the service's own")
+                    error = fault
                 finally:
                     metrics.working.dec()
                     queue.done(tickets)
@@ -152,7 +155,7 @@ class Slot:
             self._handle = Handle(self._setup, self._shared.executor)
             try:
                 await self.start()
-            except (CepstraError, WorkerEndedError, TimeoutError) as error:
+            except (CepstraError, WorkerEndedError, OSError) as error:
                 _log.error("a worker can't be replaced: %s", str(error) or "it took too long")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, SLOWEST_START)
