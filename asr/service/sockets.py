@@ -108,7 +108,7 @@ async def _attend(websocket: WebSocket, answer: Answer, idle: float | None) -> N
         code, reason = closing.code, closing.reason
     except (WebSocketDisconnect, ConnectionError, TimeoutError):
         return
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever it is, it ends one client only
         report("a stream", error)
         code, reason = FAILED, "the service failed; connect again"
     finally:

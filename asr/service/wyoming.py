@@ -134,7 +134,7 @@ class _Handler(AsyncEventHandler):
             pass  # it's gone
         except (ValueError, TypeError, KeyError, AttributeError):
             await self._last(Error("not an event of Wyoming; see the protocol", RequestError.code))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it ends one client only
             report("a Wyoming client", error)
             await self._last(Error("the service failed; connect again", ServiceError.code))
         finally:
