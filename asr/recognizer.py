@@ -10,6 +10,7 @@ from __future__ import annotations
 import stat
 import warnings
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -109,13 +110,42 @@ class Recognizer:
         for name, value, most in (("threads", threads, MOST_THREADS), ("beam", beam, WIDEST_BEAM)):
             if not isinstance(value, int) or not 1 <= value <= most:
                 raise ConfigError(f"{name}={value!r} must be a whole number from 1 to {most}")
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold={threshold!r} must be a number from 0 to 1")
         if not isinstance(bundle, Bundle):
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
         self.bundle = bundle
         self.options = SearchOptions(beam=beam, ctc_weight=CTC_WEIGHT if ctc_weight is None else ctc_weight)
         self._backend = OnnxBackend(self.bundle, threads)
+        self._hold(phrases, threshold, lm, lm_weight, boost)
+        self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
+        self._detects, self._ear = speech_detection, Ear.of(self.bundle)
+
+    def sharing(
+        self,
+        *,
+        phrases: Phrases | Mapping[str, Phrases] | None = None,
+        threshold: float | None = None,
+        lm: LmSource | None = None,
+        lm_weight: float | None = None,
+        boost: BoostSource | None = None,
+    ) -> Recognizer:
+        """Another one of the same model and settings, but held to or guided by something else.
+
+        The model is in memory once, however many share it. Raises what the constructor does.
+        """
+        other = copy(self)
+        other._hold(phrases, threshold, lm, lm_weight, boost)  # noqa: SLF001  one of ours
+        return other
+
+    def _hold(
+        self,
+        phrases: Phrases | Mapping[str, Phrases] | None,
+        threshold: float | None,
+        lm: LmSource | None,
+        lm_weight: float | None,
+        boost: BoostSource | None,
+    ) -> None:
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ConfigError(f"threshold={threshold!r} must be a number from 0 to 1")
         self._held: dict[str, Held] = {}
         self._alone = phrases is not None and not isinstance(phrases, Mapping)
         if phrases is not None:
@@ -130,8 +160,6 @@ class Recognizer:
             if self._alone:
                 raise ConfigError("lm and boost guide free text, phrases leave no room for it; take either")
             self._guide = guide_of(self.bundle, lm, lm_weight, boost)
-        self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
-        self._detects, self._ear = speech_detection, Ear.of(self.bundle)
 
     @overload
     def transcribe(self, source: Source, *, phrases: str | None = None) -> Result: ...
@@ -238,30 +266,38 @@ class Recognizer:
 
     def _recognise(self, clips: Sequence[_Clip], held: Held | None) -> list[Result]:
         rate = self.bundle.front_end.sample_rate
-        cut = [
+        pieces = [
             (i, start, clip.samples[start:end])
             for i, clip in enumerate(clips)
-            for start, end in _cut(clip.samples, rate)
+            for start, end in cut(clip.samples, rate)
         ]
         decoded: list[tuple[float, Piece]] = []  # with where each starts, in seconds
         try:
-            for window in _windows([len(samples) for _, _, samples in cut], rate):
+            for window in _windows([len(samples) for _, _, samples in pieces], rate):
                 decoded += self._window(
-                    [(start, samples) for _, start, samples in cut[window.start : window.stop]], held
+                    [(start, samples) for _, start, samples in pieces[window.start : window.stop]], held
                 )
         except KeyboardInterrupt:
             if len(clips) > 1 or not decoded:
                 raise
-            _, start, samples = cut[len(decoded) - 1]
+            _, start, samples = pieces[len(decoded) - 1]
             raise Interrupted(assemble(clips[0].name, (start + len(samples)) / rate, decoded)) from None
         return [
             assemble(
                 clip.name,
                 len(clip.samples) / rate,
-                [decoded[j] for j, (owner, _, _) in enumerate(cut) if owner == i],
+                [decoded[j] for j, (owner, _, _) in enumerate(pieces) if owner == i],
             )
             for i, clip in enumerate(clips)
         ]
+
+    def transcribe_pieces(self, pieces: Sequence[tuple[int, NDArray[np.float32]]]) -> list[tuple[float, Piece]]:
+        """Pieces of one recording, as `cut` takes it apart, each with its first sample in it.
+
+        Returns where each starts, in seconds, and its words: what asr.timing.assemble makes a result of. Whoever has
+        others waiting decodes a long recording like this, a few pieces at a time.
+        """
+        return list(self._window(pieces, self._compared(None)))
 
     def _window(
         self, pieces: Sequence[tuple[int, NDArray[np.float32]]], held: Held | None
@@ -348,8 +384,8 @@ def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
     return samples.astype(np.float32, copy=False)
 
 
-def _cut(samples: NDArray[np.float32], rate: int) -> list[tuple[int, int]]:
-    """What is decoded as one: all of a short recording, the phrases of a long one."""
+def cut(samples: NDArray[np.float32], rate: int) -> list[tuple[int, int]]:
+    """What is decoded as one, [(start, end), ...] in samples: all of a short recording, the phrases of a long one."""
     if len(samples) <= PIECE_SECONDS * rate:
         return [(0, len(samples))]
     return between_pauses(samples, rate, max_seconds=PIECE_SECONDS) or [(0, 0)]

@@ -19,6 +19,7 @@ from asr.cli.make import make
 from asr.cli.manifest import manifest_app
 from asr.cli.messages import explain, one_line_warnings
 from asr.cli.phrases import phrases_app
+from asr.cli.serve import serve
 from asr.cli.synthesize import synthesize
 from asr.cli.train import train
 from asr.cli.transcribe import transcribe
@@ -54,6 +55,7 @@ def _settings(
 
 app.command()(transcribe)
 app.command()(listen)
+app.command()(serve)
 app.command()(evaluate)
 app.command()(features)
 app.command()(synthesize)

@@ -50,3 +50,38 @@ class LateError(ServiceError):
 
     status = 504
     code = "timeout"
+
+
+class ConflictError(ServiceError):
+    """It can't be done as things stand."""
+
+    status = 409
+    code = "conflict"
+
+
+class SlowError(ServiceError):
+    """The request comes in too slowly, or not at all."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class KeyRefusedError(ServiceError):
+    """No key that opens this."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class ForbiddenError(ServiceError):
+    """A key that doesn't open this, or a page of somebody else's."""
+
+    status = 403
+    code = "forbidden"
+
+
+class FullError(ServiceError):
+    """The disk has no room."""
+
+    status = 507
+    code = "disk_full"

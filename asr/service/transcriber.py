@@ -23,8 +23,8 @@ class Urgency(IntEnum):
 
     LIVE = 0  # somebody has just stopped speaking, and waits
     SHORT = 1  # a whole recording no longer than one piece
-    LONG = 2  # a piece of a long recording
-    PARTIAL = 3  # a guess at what is still being said
+    PARTIAL = 2  # a guess at what is still being said
+    LONG = 3  # a piece of a long recording
 
 
 class Transcriber(Protocol):

@@ -10,38 +10,9 @@ from asr.errors import ConfigError
 from asr.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-_SHOWN = 60  # signs of a value
 _NEAR = 0.6  # of difflib's ratio: below it names have nothing to do with each other
-
-# What pydantic calls a fault, by how its name begins
-_FAULTS = {
-    "int": "is not a whole number",
-    "float": "is not a number",
-    "finite_number": "is not a finite number",
-    "bool": "is neither true nor false",
-    "string": "is not text; put it in quotes",
-    "tuple": "is not a list; write it in brackets, as in [a, b]",
-    "dataclass": "is no settings with names; write key: value",
-}
-
-
-def fault(error: Mapping[str, Any]) -> str:
-    """One of pydantic's errors, plainly: "setting steps: 'many' is not a whole number"."""
-    where = ".".join(str(part) for part in error["loc"])
-    kind, context, value = str(error["type"]), error.get("ctx", {}), error["input"]
-    shown = "nothing" if value is None else repr(value)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
-    if kind == "missing":
-        return f"setting {where}: is missing; state it"
-    if kind == "literal_error":
-        return f"setting {where}: {shown} is none of {context['expected'].replace(' or ', ', ')}"
-    if kind in ("too_long", "too_short"):
-        least = context.get("min_length", context.get("max_length"))
-        return f"setting {where}: {shown} has {context['actual_length']} values and not {least}"
-    plain = next((words for name, words in _FAULTS.items() if kind.startswith(name)), None)
-    return f"setting {where}: {shown} {plain}" if plain else f"setting {where}: {shown}: {error['msg']}"
 
 
 def refuse_unknown(values: dict[str, Any], where: str = "", kind: type = TrainConfig, prefix: str = "") -> None:

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 from asr.errors import CepstraError, ConfigError
 from asr.files import real_path
 from asr.model.config import PRESETS
+from asr.settings_file import fault, parse_yaml, read_settings
 from asr.training.config import DataConfig, OptimiserConfig, TrainConfig
-from asr.training.refusals import fault, refuse_unknown
+from asr.training.refusals import refuse_unknown
 
-MAX_BYTES = 1 << 20
 _PATHS = ("manifest", "cache", "output", "start_from")  # settings that name files
 
 
@@ -30,7 +30,7 @@ def load_config(path: str | Path | None, overrides: list[str] | tuple[str, ...] 
     values: dict[str, Any] = {}
     if path is not None:
         path = Path(path)
-        values = _read(path)
+        values = read_settings(path)
         refuse_unknown(values, f"{path}: ")
         _default(values, "output", f"runs/{path.stem}")
         if isinstance(_default(values, "data", {}), dict):
@@ -68,27 +68,9 @@ def _adapter() -> TypeAdapter[TrainConfig]:
     return TypeAdapter(TrainConfig)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: not a file; give the path of a YAML file")
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path}: more than {MAX_BYTES >> 20} MB; no settings are as long")
-        values = _yaml(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read ({error.strerror}); give the path of a YAML file") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: holds no settings; write one 'key: value' per line")
-    return values
-
-
 def _parse(text: str, override: str) -> object:
     try:
-        value = _yaml(text)
+        value = parse_yaml(text)
     except (yaml.YAMLError, ValueError):
         shown = override if len(override) <= 80 else f"{override[:79]}…"
         raise ConfigError(f"{shown!r}: the value is not YAML that can be read") from None
@@ -133,38 +115,6 @@ def _absolute(key: str, value: str, folder: Path) -> str:
         return str(real_path(folder / Path(value).expanduser()))
     except RuntimeError:  # ~ and the name of nobody here
         raise ConfigError(f"setting {key}: {value}: there is no such user; write the whole path") from None
-
-
-class _Plain(yaml.SafeLoader):
-    """YAML without aliases: nine levels of nine make a billion out of a few hundred bytes, and a circle no end."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Refuse an alias; else as ever."""
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(
-                problem="an alias (*), which isn't read here; write out what it stands for",
-                problem_mark=event.start_mark,
-            )
-        return super().compose_node(parent, index)
-
-    def bounded_int(self, node: yaml.ScalarNode) -> int:
-        """No setting is beyond 64 bits, and Python doesn't print what is far beyond."""
-        value: int = self.construct_yaml_int(node)
-        if abs(value) >= 2**63:
-            raise ValueError("a number of more than 18 digits")
-        return value
-
-
-_Plain.add_constructor("tag:yaml.org,2002:int", _Plain.bounded_int)
-
-
-def _yaml(text: str) -> object:
-    """Raises YAMLError or ValueError."""
-    try:
-        return yaml.load(text, _Plain)  # noqa: S506  a SafeLoader
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def _default(values: dict[str, Any], key: str, value: object) -> object:

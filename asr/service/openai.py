@@ -1,0 +1,163 @@
+"""OpenAI's speech interface: POST /v1/audio/transcriptions and GET /v1/models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+
+from asr.service import answers
+from asr.service.errors import NotFoundError, RequestError
+from asr.service.refusals import described
+from asr.service.requests import form_body, transcribed, unless_gone
+from asr.service.state import state_of
+from asr.service.uploads import received
+from asr.writers import render
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from asr.service.state import State
+    from asr.service.uploads import Form
+
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+GRANULARITIES = ("word", "segment")
+LONGEST_PROMPT = 2000  # characters; the rest has no effect
+_PIECES = re.compile(r"[,;:\n.!?]+")
+
+
+def router() -> APIRouter:
+    """The routes."""
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+    @routes.post(
+        "/audio/transcriptions",
+        summary="What is said in a recording",
+        openapi_extra=form_body(
+            {
+                "model": {"type": "string", "description": "The model's name, or one that stands for it."},
+                "language": {"type": "string", "description": "ISO 639-1; the model's own or none."},
+                "prompt": {"type": "string", "description": "Words and phrases to expect, between commas."},
+                "response_format": {"type": "string", "enum": list(FORMATS), "default": "json"},
+                "temperature": {"type": "number", "minimum": 0, "maximum": 2, "description": "Has no effect."},
+                "timestamp_granularities[]": {
+                    "type": "array",
+                    "items": {"type": "string", "enum": list(GRANULARITIES)},
+                    "description": "With verbose_json; segment without it.",
+                },
+                "stream": {"type": "string", "enum": ["true", "false"], "description": "Server-sent events."},
+            }
+        ),
+        response_model=None,
+    )
+    async def transcriptions(request: Request) -> Response:
+        state = state_of(request)
+        state.check_room()
+        async with received(request, state.settings, state.spool) as form:
+            return await _answer(request, state, form)
+
+    @routes.get("/models", summary="The model")
+    async def models(request: Request) -> dict[str, Any]:
+        return {"object": "list", "data": [_model(state_of(request))]}
+
+    @routes.get("/models/{name}", summary="The model, by name")
+    async def model(request: Request, name: str) -> dict[str, Any]:
+        state = state_of(request)
+        _check_model(state, name)
+        return _model(state)
+
+    return routes
+
+
+async def _answer(request: Request, state: State, form: Form) -> Response:
+    _check_model(state, form.value("model"))
+    _check_language(state, form.value("language"))
+    form.number("temperature", 0, 2)
+    kind = form.choice("response_format", FORMATS, "json")
+    granularities = form.values("timestamp_granularities")
+    for each in granularities:
+        if each not in GRANULARITIES:
+            param = "timestamp_granularities"
+            raise RequestError(f"{param}: {each[:40]!r} is none of {', '.join(GRANULARITIES)}", param=param)
+    stream = form.choice("stream", ("true", "false", "True", "False", "1", "0"), "false").lower() in ("true", "1")
+    boost = expected(form.value("prompt"))
+    state.metrics.stages.labels("upload").observe(form.seconds)
+    if stream:
+        if kind not in ("json", "text"):
+            raise RequestError(f"stream: goes with response_format json, not {kind}", param="stream")
+        return await _streamed(request, state, form, boost)
+    result = await unless_gone(request, transcribed(state, form.file, boost=boost, lenient=True))
+    if kind == "json":
+        return JSONResponse(answers.plain(result))
+    if kind == "verbose_json":
+        return JSONResponse(answers.verbose(result, state.pool.language, granularities or ["segment"]))
+    return PlainTextResponse(render(result, kind))
+
+
+async def _streamed(request: Request, state: State, form: Form, boost: dict[str, float]) -> Response:
+    """Server-sent events, a delta for each part of a long recording as it is done."""
+    events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    said: list[str] = []
+
+    def heard(text: str) -> None:
+        if text:
+            events.put_nowait({"type": "transcript.text.delta", "delta": (" " if said else "") + text})
+            said.append(text)
+
+    file, form.sound = form.file, None  # the response outlives the form
+    work = asyncio.ensure_future(transcribed(state, file, boost=boost, lenient=True, heard=heard))
+    work.add_done_callback(lambda _: events.put_nowait(None))
+
+    async def body() -> AsyncIterator[str]:
+        try:
+            while (event := await events.get()) is not None:
+                yield _event(event)
+            result = work.result()
+            usage = answers.plain(result)["usage"]
+            yield _event({"type": "transcript.text.done", "text": result.text, "usage": usage})
+        except Exception as error:  # noqa: BLE001  the status has been sent: all that is left is to say it
+            yield _event({"type": "error", **described(error)[1]})
+        finally:
+            work.cancel()
+            file.unlink(missing_ok=True)
+
+    await asyncio.wait({work}, timeout=0.05)  # what fails at once gets the status that it should have
+    if work.done() and not work.cancelled() and work.exception() is not None:
+        file.unlink(missing_ok=True)
+        await work
+    del request
+    return StreamingResponse(body(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+
+def _event(fields: dict[str, Any]) -> str:
+    name = "error" if fields["type"] == "error" else fields["type"]
+    return f"event: {name}\ndata: {json.dumps(fields, ensure_ascii=False)}\n\n"
+
+
+def expected(prompt: str | None) -> dict[str, float]:
+    """A prompt's words and phrases, each once; a sentence is taken for what stands between its commas."""
+    from asr.boost import MAX_CHARACTERS, WEIGHT  # noqa: PLC0415  few requests have a prompt
+
+    pieces = (" ".join(piece.split()) for piece in _PIECES.split((prompt or "")[:LONGEST_PROMPT]))
+    return {piece: WEIGHT for piece in dict.fromkeys(pieces) if piece and len(piece) <= MAX_CHARACTERS}
+
+
+def _model(state: State) -> dict[str, Any]:
+    return {"id": state.pool.model, "object": "model", "created": state.started, "owned_by": "cepstra"}
+
+
+def _check_model(state: State, name: str | None) -> None:
+    known = (state.pool.model, *state.settings.model_aliases)
+    if name is not None and name not in known:
+        raise NotFoundError(f"model: {name[:60]!r} is not here; there are {', '.join(known)}", param="model")
+
+
+def _check_language(state: State, language: str | None) -> None:
+    own = state.pool.language
+    names = {own, answers.LANGUAGES.get(own, own)}
+    if language is not None and language.lower().replace("_", "-").split("-")[0] not in names:
+        raise RequestError(f"language: the model knows {own} only, not {language[:40]!r}", param="language")

@@ -1,0 +1,202 @@
+"""A process that transcribes for the service: tasks come through a socket, answers go back the same way.
+
+What it reads was sent by strangers. If that ends the process, or takes for ever, it costs one request.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections import OrderedDict
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from asr.errors import AudioError, CepstraError, GuidanceError
+from asr.phrases import PhraseSet
+from asr.recognizer import PIECE_SECONDS, Recognizer, cut
+from asr.service.errors import TooLargeError
+from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
+from audio.reading import audio_info, read_audio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from asr.results import Result
+    from asr.service.transcriber import Sound
+    from asr.service.work import Task
+    from asr.timing import Piece
+
+T = TypeVar("T")
+
+MANNERS = 16  # made ready, that are remembered
+SAMPLES = 8  # sentences of a phrase file that are shown
+
+
+def main() -> None:
+    """`python -c … DESCRIPTOR`: the socket is inherited. Ends when the other end does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print what they like
+    with Connection(int(sys.argv[1])) as connection:
+        try:
+            worker = Worker(connection.recv())
+        except CepstraError as error:
+            connection.send(Timed(error))
+            return
+        connection.send(Timed(worker.ready))
+        while True:
+            try:
+                task = connection.recv()
+            except EOFError:
+                return
+            connection.send(worker.answer(task))
+
+
+class Worker:
+    """A recogniser and what it was lately held to."""
+
+    def __init__(self, setup: Setup) -> None:
+        os.nice(setup.niceness)
+        if setup.memory_bytes:
+            resource.setrlimit(resource.RLIMIT_DATA, (setup.memory_bytes, setup.memory_bytes))
+        warnings.simplefilter("ignore")  # a file that is shorter than it claims is transcribed as far as it goes
+        self._recognizer = Recognizer(
+            setup.bundle, threads=setup.threads, beam=setup.beam, max_seconds=setup.max_seconds
+        )
+        self._max_seconds = setup.max_seconds
+        self._rate = self._recognizer.bundle.front_end.sample_rate
+        self._manners: OrderedDict[Manner, Recognizer] = OrderedDict()
+        self._seconds: dict[str, float] = {}
+        self._recognizer.transcribe(np.zeros(self._rate, np.float32))  # ONNX Runtime plans at the first run
+
+    @property
+    def ready(self) -> Ready:
+        """What it says when it has started."""
+        bundle = self._recognizer.bundle
+        return Ready(bundle.name, bundle.language, self._rate, dict(bundle.facts))
+
+    def answer(self, task: Task) -> Timed:
+        """Whatever happens."""
+        self._seconds = {}
+        answers: Mapping[type, Callable[[Any], Any]] = {
+            Transcribe: self._transcribe, Open: self._open, Part: self._part, CheckPhrases: self._check
+        }  # fmt: skip
+        try:
+            answer: Any = answers[type(task)](task)
+        except CepstraError as error:
+            answer = error
+        except MemoryError:
+            answer = CepstraError("not enough memory for this; send less at once")
+        except OSError as error:
+            answer = CepstraError(f"the service can't keep this on its disk ({error.strerror}); try again later")
+        return Timed(answer, self._seconds)
+
+    def _transcribe(self, task: Transcribe) -> list[Result | Long | CepstraError]:
+        recognizer = self._manner(task.manner)
+        sounds = self._timed("read", lambda: [self._short(sound) for sound in task.sounds])
+        clips = [sound for sound in sounds if isinstance(sound, np.ndarray)]
+        results = iter(self._timed("decode", lambda: _each(recognizer, clips)))
+        return [next(results) if isinstance(sound, np.ndarray) else sound for sound in sounds]
+
+    def _short(self, sound: Sound) -> NDArray[np.float32] | Long | CepstraError:
+        if isinstance(sound, np.ndarray):
+            return sound
+        try:
+            if self._duration(sound) > PIECE_SECONDS:
+                return Long()
+            samples = self._read(sound)
+        except CepstraError as error:
+            return _without_path(error, sound)
+        return Long() if len(samples) > PIECE_SECONDS * self._rate else samples
+
+    def _duration(self, sound: Path) -> float:
+        """As the header states it. Raises TooLargeError, AudioError."""
+        seconds = audio_info(sound).duration
+        if seconds > self._max_seconds:
+            fault = f"file: lasts {seconds:.0f} s, longer than {self._max_seconds:g} s; send it in parts"
+            raise TooLargeError(fault, param="file")
+        return seconds
+
+    def _read(self, sound: Path) -> NDArray[np.float32]:
+        return read_audio(sound, sample_rate=self._rate, max_seconds=self._max_seconds)
+
+    def _open(self, task: Open) -> Opened:
+        try:
+            self._duration(task.sound)
+            samples = self._timed("read", lambda: self._read(task.sound))
+        except CepstraError as error:
+            raise _without_path(error, task.sound) from None
+        samples.tofile(task.samples)
+        return Opened(len(samples) / self._rate, tuple(cut(samples, self._rate)))
+
+    def _part(self, task: Part) -> list[tuple[float, Piece]]:
+        recognizer = self._manner(task.manner)
+        pieces = [
+            (start, np.fromfile(task.samples, np.float32, end - start, offset=4 * start)) for start, end in task.pieces
+        ]
+        return self._timed("decode", lambda: recognizer.transcribe_pieces(pieces))
+
+    def _check(self, task: CheckPhrases) -> Checked:
+        phrases = PhraseSet.parse(task.text, task.name, self._recognizer.bundle.language)
+        self._recognizer.sharing(phrases=phrases)
+        samples = tuple(phrases.samples(SAMPLES))
+        return Checked(phrases.sentences, phrases.intents, len(phrases.words), samples)
+
+    def _manner(self, manner: Manner) -> Recognizer:
+        if manner == Manner():
+            return self._recognizer
+        if manner not in self._manners:
+            self._manners[manner] = self._timed("compile", lambda: self._made(manner))
+            if len(self._manners) > MANNERS:
+                self._manners.popitem(last=False)
+        self._manners.move_to_end(manner)
+        return self._manners[manner]
+
+    def _made(self, manner: Manner) -> Recognizer:
+        if manner.phrases:
+            phrases = PhraseSet.parse(manner.phrases, manner.name, self._recognizer.bundle.language)
+            return self._recognizer.sharing(phrases=phrases, threshold=manner.threshold)
+        boost = dict(manner.boost)
+        if manner.lenient:
+            boost = {phrase: weight for phrase, weight in boost.items() if self._can_boost(phrase, weight)}
+        return self._recognizer.sharing(boost=boost) if boost else self._recognizer
+
+    def _can_boost(self, phrase: str, weight: float) -> bool:
+        try:
+            self._recognizer.sharing(boost={phrase: weight})
+        except GuidanceError:
+            return False
+        return True
+
+    def _timed(self, stage: str, work: Callable[[], T]) -> T:
+        began = time.monotonic()
+        try:
+            return work()
+        finally:
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + time.monotonic() - began
+
+
+def _each(recognizer: Recognizer, clips: list[NDArray[np.float32]]) -> list[Result | CepstraError]:
+    """Together, or one by one, where together they fail, so that what is at fault takes nothing with it."""
+    try:
+        return list(recognizer.transcribe(clips))
+    except (CepstraError, MemoryError) as error:
+        if len(clips) == 1:
+            return [error if isinstance(error, CepstraError) else CepstraError("not enough memory for this recording")]
+        return [answer for clip in clips for answer in _each(recognizer, [clip])]
+
+
+def _without_path(error: CepstraError, sound: Path) -> CepstraError:
+    """Whoever sent it knows nothing of the service's files."""
+    if not isinstance(error, AudioError):
+        return error
+    return AudioError(str(error).replace(f"{sound}: ", "").replace(str(sound), "the file"))
