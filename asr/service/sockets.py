@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.websockets import WebSocketDisconnect
 
-from asr.service.errors import RequestError, ServiceError
+from asr.errors import GuidanceError
+from asr.service.errors import ServiceError
+from asr.service.refusals import described
 from asr.writers import to_json
 
 if TYPE_CHECKING:
@@ -52,14 +54,10 @@ class Answer(Protocol):
 
 def fault(error: CepstraError) -> dict[str, Any]:
     """As a message tells it: what is wrong, and with which field."""
-    code = error.code if isinstance(error, ServiceError) else RequestError.code
-    ours = isinstance(error, ServiceError) and error.status >= 500
-    return {
-        "message": str(error),
-        "type": "server_error" if ours else "invalid_request_error",
-        "param": getattr(error, "param", None),
-        "code": code,
-    }
+    told: dict[str, Any] = described(error)[1]["error"]
+    if not isinstance(error, ServiceError):  # the fields of a request over HTTP have other names
+        told["param"] = "boost" if isinstance(error, GuidanceError) else None
+    return told
 
 
 def report(what: str, error: Exception) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 LONGEST_SECONDS = 60.0  # of sound between audio-start and audio-stop
 LARGEST = 1 << 20  # bytes of an event's payload
-MOST_CLIENTS = 64
 PROGRAM = "cepstra"
 _WIDTHS: dict[int, Encoding] = {1: "PCM_U8", 2: "PCM_16", 3: "PCM_24", 4: "PCM_32"}
 _FORM = RawFormat("PCM_16", RATE)  # what Home Assistant sends, where an event doesn't say
@@ -59,19 +59,38 @@ class WyomingServer:
             await handler.end()
 
 
-async def serve_wyoming(uri: str, transcriber: Transcriber, *, phrases: str | None = None) -> WyomingServer:
+@dataclass(frozen=True)
+class _Rules:
+    """What holds for every client."""
+
+    transcriber: Transcriber
+    phrases: str | None
+    max_clients: int
+    idle_seconds: float | None
+
+
+async def serve_wyoming(
+    uri: str,
+    transcriber: Transcriber,
+    *,
+    phrases: str | None = None,
+    max_clients: int = 64,
+    idle_seconds: float | None = None,
+) -> WyomingServer:
     """Answer clients at tcp://HOST:PORT or unix://PATH from now on.
 
-    phrases: the phrase set that everything is held to: a transcript is the sentence of a command, or "". Raises
-    ConfigError for an address that can't be used, and what the transcriber has to say of the phrases.
+    phrases: the phrase set that everything is held to: a transcript is the sentence of a command, or "". max_clients:
+    at one time. idle_seconds: without an event, after which a client is let go. Raises ConfigError for an address that
+    can't be used, and what the transcriber has to say of the phrases.
     """
     _check(uri)
     if phrases is not None:
         await insist(lambda: transcriber.transcribe(np.zeros(RATE // 10, np.float32), phrases=phrases))
+    rules = _Rules(transcriber, phrases, max_clients, idle_seconds)
     handlers: set[_Handler] = set()
 
     def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncEventHandler:
-        return _Handler(reader, writer, transcriber, phrases, handlers)
+        return _Handler(reader, writer, rules, handlers)
 
     server = AsyncServer.from_uri(uri)
     try:
@@ -105,12 +124,11 @@ class _Handler(AsyncEventHandler):
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        transcriber: Transcriber,
-        phrases: str | None,
+        rules: _Rules,
         handlers: set[_Handler],
     ) -> None:
         super().__init__(_Bounded(reader), writer)
-        self._transcriber, self._phrases, self._handlers = transcriber, phrases, handlers
+        self._rules, self._handlers = rules, handlers
         self._task: asyncio.Task[None] | None = None
         self._wanted: str | None = None  # the phrase set that the client names
         self._sound: _Sound | None = None
@@ -120,9 +138,10 @@ class _Handler(AsyncEventHandler):
         self._task = asyncio.current_task()
         self._handlers.add(self)
         try:
-            if len(self._handlers) > MOST_CLIENTS:
-                raise BusyError(f"{MOST_CLIENTS} clients are connected, no more may be; try again later")  # noqa: TRY301
-            while (event := await async_read_event(self.reader)) is not None:
+            most = self._rules.max_clients
+            if len(self._handlers) > most:
+                raise BusyError(f"{most} clients are connected, no more may be; try again later")  # noqa: TRY301
+            while (event := await self._next()) is not None:
                 await self.handle_event(event)
             if not self.reader.at_eof():
                 raise RequestError("not an event of Wyoming; see the protocol")  # noqa: TRY301
@@ -131,8 +150,8 @@ class _Handler(AsyncEventHandler):
             code = error.code if isinstance(error, ServiceError) else RequestError.code
             await self._last(Error(str(error), code))
         except (OSError, EOFError):
-            pass  # it's gone
-        except (ValueError, TypeError, KeyError, AttributeError):
+            pass  # it's gone, or silent (TimeoutError)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             await self._last(Error("not an event of Wyoming; see the protocol", RequestError.code))
         except Exception as error:  # noqa: BLE001  whatever it is, it ends one client only
             report("a Wyoming client", error)
@@ -140,6 +159,10 @@ class _Handler(AsyncEventHandler):
         finally:
             self._handlers.discard(self)
             self.writer.close()
+
+    async def _next(self) -> Event | None:
+        async with asyncio.timeout(self._rules.idle_seconds):
+            return await async_read_event(self.reader)
 
     async def end(self) -> None:
         """Stop at once, whatever is going on."""
@@ -150,7 +173,7 @@ class _Handler(AsyncEventHandler):
     async def handle_event(self, event: Event) -> bool:
         """Whether to go on."""
         if Describe.is_type(event.type):
-            await self.write_event(_info(self._transcriber).event())
+            await self.write_event(_info(self._rules.transcriber).event())
         elif Ping.is_type(event.type):
             await self.write_event(Pong(Ping.from_event(event).text).event())
         elif Transcribe.is_type(event.type):
@@ -173,12 +196,12 @@ class _Handler(AsyncEventHandler):
             result = await insist(lambda: self._transcribed(samples))
             meaning = result.meaning
             text = result.text if meaning is None or meaning.command is None else meaning.command.sentence
-        return Transcript(text, language=self._transcriber.language)
+        return Transcript(text, language=self._rules.transcriber.language)
 
     def _transcribed(self, samples: Array) -> Awaitable[Result]:
-        own = (None, "", PROGRAM, self._transcriber.model)
-        phrases = self._phrases or (None if self._wanted in own else self._wanted)
-        return self._transcriber.transcribe(samples, phrases=phrases, urgency=Urgency.LIVE)
+        own = (None, "", PROGRAM, self._rules.transcriber.model)
+        phrases = self._rules.phrases or (None if self._wanted in own else self._wanted)
+        return self._rules.transcriber.transcribe(samples, phrases=phrases, urgency=Urgency.LIVE)
 
     async def _last(self, message: Eventable) -> None:
         with suppress(OSError, RuntimeError):

@@ -94,7 +94,9 @@ def serving(stand_in: StandIn) -> Callable[..., Any]:
         app.state.transcriber = stand_in
         for name, value in state.items():
             setattr(app.state, name, value)
-        config = uvicorn.Config(app, port=0, ws="websockets-sansio", log_config=None, lifespan="off")
+        config = uvicorn.Config(
+            app, port=0, ws="websockets-sansio", ws_per_message_deflate=False, log_config=None, lifespan="off"
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()

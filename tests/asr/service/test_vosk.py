@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import soxr
 import websockets
 
 from asr.service import stream, vosk
-
-if TYPE_CHECKING:
-    from asr.recognizer import Recognizer
 
 RATE = 16000
 TEXTS = ("please save the file", "five five two eight five", "computer speed up")
@@ -46,7 +43,7 @@ def texts(answers: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
 def test_a_block_of_a_fifth_of_a_second_and_its_answer(serving: Any, talk: Any, rate: int) -> None:
     with serving(vosk.router()) as server:
-        config = '{ "config" : { "sample_rate" : %d } }' % rate
+        config = f'{{ "config" : {{ "sample_rate" : {rate} }} }}'
         found = asyncio.run(conversation(server.address, config, as_bytes(talk, rate), 2 * (rate // 5)))
     assert all(set(answer) in ({"partial"}, {"text"}, {"text", "result"}) for answer in found)
     assert len(texts(found)) == 3
@@ -101,7 +98,7 @@ def test_several_utterances_in_one_block_are_one_answer(serving: Any, talk: Any)
     assert text.endswith("five five two eight five computer speed up")
 
 
-def test_phrases_alternatives_and_lists(serving: Any, stand_in: Any, talk: Any, both: Recognizer) -> None:
+def test_phrases_alternatives_and_lists(serving: Any, stand_in: Any, talk: Any) -> None:
     config = {"config": {"sample_rate": RATE, "phrases": "digits", "max_alternatives": 3, "phrase_list": ["x"]}}
     with serving(vosk.router()) as server:
         found = asyncio.run(conversation(server.address, json.dumps(config), as_bytes(talk), 6400))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import soundfile
+import soxr
 import websockets
 
 from asr.errors import AudioError
@@ -35,7 +36,7 @@ def as_bytes(samples: Any) -> bytes:
 
 async def until(client: Any, kind: str) -> list[dict[str, Any]]:
     """Messages up to the first of a kind, which is the last of them."""
-    found = []
+    found: list[dict[str, Any]] = []
     while not found or found[-1]["type"] != kind:
         found.append(json.loads(await client.recv()))
     return found
@@ -106,8 +107,6 @@ def test_without_a_start_it_is_16_bit_samples_at_16_khz_and_a_new_stream_may_fol
 
 
 def encoded(talk: Any, encoding: str, rate: int, channels: int) -> bytes:
-    import soxr
-
     sound = soxr.resample(np.repeat(talk[:, None], channels, 1), RATE, rate)
     if encoding == "pcm_s16le":
         return as_bytes(sound)
@@ -140,9 +139,7 @@ def test_all_encodings_say_the_same(serving: Any, talk: Any, encoding: str, rate
     assert texts[2] == "computer speed up"
 
 
-def test_partial_texts_come_before_the_final_one(
-    serving: Any, talk: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partial_texts_come_before_the_final_one(serving: Any, talk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "PARTIAL_SECONDS", 0.0)
     monkeypatch.setattr(stream, "PARTIAL_SHARE", 0.0)
 
@@ -224,7 +221,7 @@ def test_a_second_start_is_refused_and_the_stream_goes_on(serving: Any, talk: An
         ("pcm_f32le", 3.2, b"\xff" * 400, "not finite"),
     ],
 )
-def test_damage_is_said_after_what_came_before_it(
+def test_damage_is_said_after_what_came_before_it(  # noqa: PLR0917  they are given by name
     serving: Any, talk: Any, encoding: str, good: float, bad: bytes, said_of_it: str
 ) -> None:
     data = encoded(talk[: round(good * RATE)], encoding, RATE, 1) if good else b""
@@ -352,9 +349,7 @@ def test_half_a_frame_and_gone(serving: Any, talk: Any) -> None:
         asyncio.run(client(server))
 
 
-def test_a_client_that_never_reads_is_given_up(
-    serving: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_never_reads_is_given_up(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "SEND_SECONDS", 0.2)
     monkeypatch.setattr(sockets, "CLOSE_SECONDS", 0.2)
 
@@ -423,9 +418,10 @@ def test_faults_of_ours_are_logged_without_a_trace_and_told_in_words(
         async with websockets.connect(address + "/v1/stream") as connection:
             await connection.send('{"type": "start", "partial": false}')
             await connection.send(as_bytes(talk))
+            assert json.loads(await connection.recv())["type"] == "ready"
+            assert json.loads(await connection.recv())["type"] == "speech_started"
             with pytest.raises(websockets.ConnectionClosed) as closed:
-                while True:
-                    await connection.recv()
+                await connection.recv()
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1011
             assert "secret" not in closed.value.rcvd.reason
@@ -467,7 +463,7 @@ def test_the_example_of_the_page_runs(serving: Any, tmp_path: Path) -> None:
     sample = ROOT / "data_manifests" / "samples" / "computer_speed_up.wav"
     (tmp_path / "lights.wav").write_bytes(sample.read_bytes())
     with serving(websocket.router()) as server:
-        script = example.replace("ws://localhost:8000", server.address)
+        script = example.replace("ws://localhost:8765", server.address)
         assert script != example
         ran = subprocess.run(
             [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
