@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float32]
 
-LARGEST_BLOCK = 1 << 16  # bytes of samples without a header that are decoded at a time
+LARGEST_BLOCK = 1 << 12  # bytes of samples without a header that are decoded at a time
 
 
 class Inflow(Protocol):

@@ -31,7 +31,7 @@ _HEADER = 27  # bytes of a page before its table of segments
 _CONTINUED, _FIRST, _LAST = 1, 2, 4  # a page's flags
 _SILK, _HYBRID, _CELT = (480, 960, 1920, 2880), (480, 960), (120, 240, 480, 960)  # frames' lengths at 48 kHz
 _END = 1 << 40  # byte at which the file seems to end
-_FRAMES = 1 << 14  # decoded at a time
+_FRAMES = 1 << 12  # decoded at a time
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _REMEDY = "send Opus in Ogg from its first page on, each page once and whole"
 

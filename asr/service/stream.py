@@ -31,7 +31,8 @@ PARTIAL_SECONDS = 0.5  # between guesses at what is being said, at least
 PARTIAL_SHARE = 3.0  # and so many times what the last one took: those of a long utterance take longer
 PATIENCE_SECONDS = 30.0  # for which the sound of an utterance is offered to workers that have no time
 RETRY_SECONDS = 0.25
-STEP = RATE  # samples that are judged at once; what a small message brings is less
+SMALL = RATE // 4  # samples, about: a millisecond of work, and a thread costs nearly as much
+LARGE = RATE  # samples that a thread judges at once
 
 
 @dataclass(frozen=True)
@@ -140,21 +141,23 @@ class Conversation:
         self._guess = _Guess()
 
     async def _taken(self, blocks: Iterator[Array]) -> AsyncGenerator[Began | Heard | Lost, None]:
-        more = True
-        while more:
-            events, more = await asyncio.to_thread(self._judge, blocks)
+        events, more = self._judge(blocks, SMALL)
+        while True:
             for event in events:
                 yield await self._told(event)
             self._perhaps_guess()
+            if not more:
+                return
+            events, more = await asyncio.to_thread(self._judge, blocks, LARGE)
 
-    def _judge(self, blocks: Iterator[Array]) -> tuple[list[Began | Spoken], bool]:
-        """What about a second of sound brings, and whether there may be more; some 5 ms of work."""
+    def _judge(self, blocks: Iterator[Array], count: int) -> tuple[list[Began | Spoken], bool]:
+        """What the next blocks bring, until they are so many samples together; and whether there may be more."""
         events: list[Began | Spoken] = []
         taken = 0
         for block in blocks:
             events += self._utterances.feed(block)
             taken += len(block)
-            if taken >= STEP:
+            if taken >= count:
                 return events, True
         return events, False
 
