@@ -72,7 +72,13 @@ async def attend(websocket: WebSocket, answer: Answer) -> None:
     Of the app's state: `max_streams` and `stream_idle_seconds` bound how many there are at once, and how long one may
     send nothing; `streams` counts them.
     """
-    await websocket.accept()
+    offered = websocket.scope.get("subprotocols", [])
+    # Browsers want one of theirs, and have no other place for a key
+    chosen = next((each for each in offered if not each.startswith("key.")), offered[0] if offered else None)
+    try:
+        await websocket.accept(chosen)
+    except (WebSocketDisconnect, ConnectionError, RuntimeError):  # it's gone already
+        return
     state = websocket.app.state
     most = getattr(state, "max_streams", None)
     count = getattr(state, "streams", 0)

@@ -145,20 +145,28 @@ class Conversation:
         while True:
             for event in events:
                 yield await self._told(event)
+            if isinstance(more, AudioError):
+                raise more
             self._perhaps_guess()
             if not more:
                 return
             events, more = await asyncio.to_thread(self._judge, blocks, LARGE)
 
-    def _judge(self, blocks: Iterator[Array], count: int) -> tuple[list[Began | Spoken], bool]:
-        """What the next blocks bring, until they are so many samples together; and whether there may be more."""
+    def _judge(self, blocks: Iterator[Array], count: int) -> tuple[list[Began | Spoken], bool | AudioError]:
+        """What the next blocks bring, until they are so many samples together; and whether, or why not, more may come.
+
+        An error is returned, since what came before it isn't to be lost.
+        """
         events: list[Began | Spoken] = []
         taken = 0
-        for block in blocks:
-            events += self._utterances.feed(block)
-            taken += len(block)
-            if taken >= count:
-                return events, True
+        try:
+            for block in blocks:
+                events += self._utterances.feed(block)
+                taken += len(block)
+                if taken >= count:
+                    return events, True
+        except AudioError as error:
+            return events, error
         return events, False
 
     async def _told(self, event: Began | Spoken) -> Began | Heard | Lost:

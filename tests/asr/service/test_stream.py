@@ -242,6 +242,23 @@ def test_what_is_no_number_ends_it_and_what_came_before_is_heard(stand_in: Any, 
     assert [type(event) for event in asyncio.run(converse())] == [Began, Heard]
 
 
+@pytest.mark.parametrize("size", [3200, 1 << 20])
+def test_no_utterance_before_a_fault_is_lost(stand_in: Any, talk: Any, size: int) -> None:
+    """However much of it lies in the message with the fault."""
+    data = talk.astype("<f4").tobytes() + np.full(100, np.nan, "<f4").tobytes()
+    found: list[Began | Heard | Lost] = []
+
+    async def converse() -> None:
+        conversation = await Conversation.begin(stand_in, PcmInflow(RawFormat("FLOAT", RATE), "it"))
+        for at in range(0, len(data), size):
+            async for event in conversation.feed(data[at : at + size]):
+                found.append(event)  # noqa: PERF401  those before the fault are wanted
+
+    with pytest.raises(AudioError, match="not finite"):
+        asyncio.run(converse())
+    assert [type(event) for event in found] == [Began, Heard] * 3
+
+
 def test_samples_beyond_full_scale_are_clipped_and_said(stand_in: Any, talk: Any) -> None:
     struck = talk.copy()
     struck[50] = 1e30

@@ -290,6 +290,18 @@ def test_no_more_streams_than_the_settings_allow(serving: Any) -> None:
         asyncio.run(client(server))
 
 
+@pytest.mark.parametrize(
+    ("offered", "chosen"), [(["cepstra", "key.abc"], "cepstra"), (["key.abc"], "key.abc"), (["key.abc", "x"], "x")]
+)
+def test_browsers_are_answered_with_one_of_their_protocols(serving: Any, offered: list[Any], chosen: str) -> None:
+    async def client(address: str) -> None:
+        async with websockets.connect(address + "/v1/stream", subprotocols=offered) as connection:
+            assert connection.subprotocol == chosen
+
+    with serving(websocket.router()) as server:
+        asyncio.run(client(server.address))
+
+
 def test_who_sends_nothing_is_let_go(serving: Any) -> None:
     async def client(address: str) -> None:
         async with websockets.connect(address + "/v1/stream") as connection:
