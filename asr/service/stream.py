@@ -141,6 +141,7 @@ class Conversation:
         self._guess = _Guess()
 
     async def _taken(self, blocks: Iterator[Array]) -> AsyncGenerator[Began | Heard | Lost, None]:
+        await asyncio.sleep(0)  # many small messages may wait, and so do others
         events, more = self._judge(blocks, SMALL)
         while True:
             for event in events:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 LONGEST_SECONDS = 60.0  # of sound between audio-start and audio-stop
 LARGEST = 1 << 20  # bytes of an event's payload
+SMALL = 1 << 15  # bytes that are made into samples at once
 PROGRAM = "cepstra"
 _WIDTHS: dict[int, Encoding] = {1: "PCM_U8", 2: "PCM_16", 3: "PCM_24", 4: "PCM_32"}
 _FORM = RawFormat("PCM_16", RATE)  # what Home Assistant sends, where an event doesn't say
@@ -221,9 +222,12 @@ class _Sound:
         """Raises AudioError and RequestError for what can't be taken, TooLargeError when it is too much."""
         if form != self._form:
             raise RequestError("the sound changes its format; send audio-stop first")
-        for samples in self._inflow.feed(data):
-            self._parts.append(samples)
-            self._count += len(samples)
+        if len(data) > SMALL:
+            parts = await asyncio.to_thread(lambda: list(self._inflow.feed(data)))
+        else:
+            parts = list(self._inflow.feed(data))
+        self._parts += parts
+        self._count += sum(map(len, parts))
         if self._count > LONGEST_SECONDS * RATE:
             raise TooLargeError(f"more than {LONGEST_SECONDS:g} s of sound; send audio-stop earlier")
 
