@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from fastapi import FastAPI
 
 from asr.phrases import PhraseSet
 from asr.recognizer import DEFAULT_BUNDLE, Recognizer
+from asr.service.app import create_app
 from asr.service.errors import NotFoundError
+from asr.service.settings import load
 from asr.service.transcriber import Urgency
 from audio.reading import read_audio
 
@@ -83,32 +85,52 @@ def talk() -> NDArray[np.float32]:
     return np.concatenate(parts)
 
 
+@contextmanager
+def served(app: FastAPI, lifespan: Literal["on", "off"] = "off") -> Iterator[Any]:
+    """A server in a thread: its ws:// address, and the app's state."""
+    config = uvicorn.Config(
+        app, port=0, ws="websockets-sansio", ws_per_message_deflate=False, log_config=None, lifespan=lifespan
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield SimpleNamespace(address=f"ws://127.0.0.1:{port}", state=app.state)
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 @pytest.fixture
 def serving(stand_in: StandIn) -> Callable[..., Any]:
     """serving(router, max_streams=2) is a context in which a server answers at the ws:// address that it gives."""
 
-    @contextmanager
-    def serve(router: Any, **state: Any) -> Iterator[Any]:
+    def serve(router: Any, **state: Any) -> Any:
         app = FastAPI()
         app.include_router(router)
         app.state.transcriber = stand_in
         for name, value in state.items():
             setattr(app.state, name, value)
-        config = uvicorn.Config(
-            app, port=0, ws="websockets-sansio", ws_per_message_deflate=False, log_config=None, lifespan="off"
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        try:
-            yield SimpleNamespace(address=f"ws://127.0.0.1:{port}", state=app.state)
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            assert not thread.is_alive()
+        return served(app)
+
+    return serve
+
+
+@pytest.fixture
+def serving_all(both: Recognizer, tmp_path: Path) -> Callable[..., Any]:
+    """serving_all(router, …) is the same with the whole service, and the workers that it has."""
+    del both  # it's there, or skipped
+
+    def serve(*routers: Any) -> Any:
+        (tmp_path / "digits.yaml").write_text("intents: {digits: ['five five two eight five']}")
+        app = create_app(load(None, {"workers": 1, "phrases": [str(tmp_path / "digits.yaml")]}))
+        for router in routers:
+            app.include_router(router)
+        return served(app, "on")
 
     return serve

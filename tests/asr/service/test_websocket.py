@@ -106,6 +106,29 @@ def test_without_a_start_it_is_16_bit_samples_at_16_khz_and_a_new_stream_may_fol
         asyncio.run(client(server.address))
 
 
+def test_the_services_own_workers_answer(serving_all: Any, talk: Any) -> None:
+    async def client(address: str) -> None:
+        async with websockets.connect(address + "/v1/stream") as connection:
+            finals = []
+            starts: list[dict[str, Any]] = [{}, {"phrases": "digits", "threshold": 0.1}, {"boost": {"computer": 1.0}}]
+            for start in starts:
+                await connection.send(json.dumps({"type": "start", **start}))
+                found = await said(connection, as_bytes(talk))
+                assert kinds(found, "partial") == ["ready", *["speech_started", "final"] * 3, "done"]
+                finals.append([message["text"] for message in found if message["type"] == "final"])
+            assert [texts[1] for texts in finals] == ["five five two eight five"] * 3
+            assert finals[1][0] == finals[1][2] == ""
+            wrong: list[dict[str, Any]] = [{"phrases": "none"}, {"boost": {"": 1.0}}]
+            for start in wrong:
+                await connection.send(json.dumps({"type": "start", **start}))
+                (error,) = await until(connection, "error")
+                assert error["error"]["param"] == next(iter(start))
+                assert error["error"]["type"] == "invalid_request_error"
+
+    with serving_all(websocket.router()) as server:
+        asyncio.run(client(server.address))
+
+
 def encoded(talk: Any, encoding: str, rate: int, channels: int) -> bytes:
     sound = soxr.resample(np.repeat(talk[:, None], channels, 1), RATE, rate)
     if encoding == "pcm_s16le":
