@@ -79,6 +79,8 @@ def take(browser: Browser, url: str, folder: Path) -> None:
     phone.screenshot(path=folder / "page-phone.png")
     api = _opened(browser, url + "docs", viewport={"width": 1120, "height": 860})
     api.screenshot(path=folder / "page-api.png")
+    for opened in (page, phone, api):
+        opened.close()
 
 
 def main() -> None:
