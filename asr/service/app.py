@@ -12,13 +12,14 @@ from fastapi import FastAPI
 
 from asr.errors import CepstraError
 from asr.phrases import PhraseSet
-from asr.service import commands, health, openai, refusals
+from asr.service import commands, health, openai, page_routes, refusals, vosk, websocket
 from asr.service.gate import Gate
 from asr.service.metrics import Metrics
 from asr.service.pool import Pool
 from asr.service.state import State
 from asr.service.store import NAME, PhraseStore, Stored
 from asr.service.work import Checked  # noqa: TC001  fields are read below
+from asr.service.wyoming import serve_wyoming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +43,8 @@ def create_app(settings: Settings) -> FastAPI:
                     phrases.put(await _checked(pool, name, text))
                 app.state.service = State(settings, metrics, phrases, pool, Path(folder))
                 app.state.transcriber = pool
-                yield
+                async with _wyoming(settings, pool):
+                    yield
             finally:
                 await pool.stop(settings.stop_seconds)
 
@@ -51,12 +53,32 @@ def create_app(settings: Settings) -> FastAPI:
         description="Spoken commands to text.",
     )  # fmt: skip
     app.state.metrics = metrics
+    app.state.max_streams, app.state.stream_idle_seconds = settings.max_streams, settings.stream_idle_seconds
     refusals.install(app)
     app.include_router(openai.router())
     app.include_router(commands.router())
+    app.include_router(websocket.router())
+    app.include_router(vosk.router())
     app.include_router(health.router())
+    app.include_router(page_routes.router())
     app.add_middleware(Gate, settings=settings, metrics=metrics)
     return app
+
+
+@asynccontextmanager
+async def _wyoming(settings: Settings, pool: Pool) -> AsyncIterator[None]:
+    """Its own port, where the settings name one."""
+    if settings.wyoming is None:
+        yield
+        return
+    server = await serve_wyoming(
+        settings.wyoming, pool, phrases=settings.wyoming_phrases, max_clients=settings.max_streams,
+        idle_seconds=settings.stream_idle_seconds,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        await server.stop()
 
 
 def _read(file: Path) -> tuple[str, str]:

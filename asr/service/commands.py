@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from asr.errors import PhrasesError
 from asr.service import answers
+from asr.service.described import RECEIVING, refusals
 from asr.service.errors import RequestError, TooLargeError
 from asr.service.incoming import incoming
 from asr.service.requests import form_body, transcribed, unless_gone
@@ -57,6 +58,7 @@ def router() -> APIRouter:
                 },
             }
         ),
+        responses=refusals(*RECEIVING, 404, 422),
     )
     async def commands(request: Request) -> dict[str, Any]:
         state = state_of(request)
@@ -68,16 +70,22 @@ def router() -> APIRouter:
             work = transcribed(state, form.file, phrases=state.phrases.get(phrases).name, threshold=threshold)
             return answers.command(await unless_gone(request, work), phrases)
 
-    @routes.get("/phrases", summary="The phrase sets")
+    @routes.get("/phrases", summary="The phrase sets", responses=refusals())
     async def every(request: Request) -> dict[str, Any]:
         phrases = state_of(request).phrases
         return {"phrases": [phrases.get(name).summary() for name in phrases.names()]}
 
-    @routes.get("/phrases/{name}", summary="A phrase set", openapi_extra=_NAME)
+    @routes.get("/phrases/{name}", summary="A phrase set", openapi_extra=_NAME, responses=refusals(404))
     async def one(request: Request, name: str) -> dict[str, Any]:
         return asdict(state_of(request).phrases.get(name))
 
-    @routes.put("/phrases/{name}", summary="Put a phrase set", openapi_extra=_TEXT, response_model=None)
+    @routes.put(
+        "/phrases/{name}",
+        summary="Put a phrase set",
+        openapi_extra=_TEXT,
+        response_model=None,
+        responses={201: {"description": "It is new."}, **refusals(*RECEIVING, 409, 422)},
+    )
     async def put(request: Request, name: str) -> Response:
         state = state_of(request)
         state.phrases.check_name(name)
@@ -92,7 +100,13 @@ def router() -> APIRouter:
         new = state.phrases.put(stored)
         return JSONResponse(asdict(stored), 201 if new else 200)
 
-    @routes.delete("/phrases/{name}", summary="Delete a phrase set", status_code=204, openapi_extra=_NAME)
+    @routes.delete(
+        "/phrases/{name}",
+        summary="Delete a phrase set",
+        status_code=204,
+        openapi_extra=_NAME,
+        responses=refusals(404, 409, 500),
+    )
     async def delete(request: Request, name: str) -> None:
         state_of(request).phrases.delete(name)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 from asr.errors import CepstraError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of the disk, of the user on it, of a file
 
 
 class ServiceError(CepstraError):

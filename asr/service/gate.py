@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -66,7 +67,9 @@ class Gate:
                 await self._app(scope, receive, send)
         except ClientDisconnect:
             status = 499  # as nginx calls a client that is gone
-        except Exception as error:  # noqa: BLE001  whatever it is, a client gets an answer and no traceback
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  a client gets an answer and no traceback
+            if isinstance(error, asyncio.CancelledError):  # by the server, which doesn't wait any longer
+                error = BusyError("the service is stopping; try again", retry_after=1)
             code, content, more = described(error)
             status = code
             if scope["type"] == "websocket":

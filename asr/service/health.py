@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from asr.service.described import kinds, refusals
 from asr.service.state import state_of
 
 
@@ -15,7 +16,9 @@ def router() -> APIRouter:
     """The routes."""
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/health", summary="Live and ready, or not", response_model=None)
+    @routes.get(
+        "/health", summary="Live and ready, or not", response_model=None, responses={503: {"description": "Not ready."}}
+    )
     async def health(request: Request) -> Response:
         pool = state_of(request).pool
         ready = pool.workers > 0 and not pool.is_stopping
@@ -28,11 +31,14 @@ def router() -> APIRouter:
         }
         return JSONResponse(content, 200 if ready else 503)
 
-    @routes.get("/metrics", summary="Counters, for Prometheus", response_model=None)
+    @routes.get(
+        "/metrics", summary="Counters, for Prometheus", response_model=None, responses=kinds("text/plain") | refusals()
+    )
     async def metrics(request: Request) -> Response:
         state = state_of(request)
         state.metrics.workers.set(state.pool.workers)
         state.metrics.waiting.set(state.pool.waiting)
+        state.metrics.streams.set(getattr(request.app.state, "streams", 0))
         return Response(generate_latest(state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return routes

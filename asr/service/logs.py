@@ -35,6 +35,7 @@ def install(level: int = logging.INFO) -> None:
     """On standard error: our loggers, and warnings of all others, uvicorn's and asyncio's among them."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    logging.captureWarnings(capture=True)
     for name in ("", "cepstra"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

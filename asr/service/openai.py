@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from asr.service import answers
+from asr.service.described import RECEIVING, kinds, refusals
 from asr.service.errors import NotFoundError, RequestError
 from asr.service.events import Events
 from asr.service.requests import form_body, transcribed, unless_gone
@@ -49,6 +50,7 @@ def router() -> APIRouter:
             }
         ),
         response_model=None,
+        responses={**kinds("text/plain", "text/event-stream"), **refusals(*RECEIVING, 404)},
     )
     async def transcriptions(request: Request) -> Response:
         state = state_of(request)
@@ -56,11 +58,11 @@ def router() -> APIRouter:
         async with received(request, state.settings, state.spool) as form:
             return await _answer(request, state, form)
 
-    @routes.get("/models", summary="The model")
+    @routes.get("/models", summary="The model", responses=refusals())
     async def models(request: Request) -> dict[str, Any]:
         return {"object": "list", "data": [_model(state_of(request))]}
 
-    @routes.get("/models/{name}", summary="The model, by name")
+    @routes.get("/models/{name}", summary="The model, by name", responses=refusals(404))
     async def model(request: Request, name: str) -> dict[str, Any]:
         state = state_of(request)
         _check_model(state, name)

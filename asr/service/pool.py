@@ -6,23 +6,23 @@ import asyncio
 import logging
 import math
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.errors import CepstraError
-from asr.service.errors import BusyError, LateError, ServiceError
-from asr.service.handle import Handle, WorkerEndedError
+from asr.service.errors import NO_ROOM, BusyError, LateError
+from asr.service.handle import WorkerEndedError
 from asr.service.queue import Queue, Ticket
+from asr.service.slot import Shared, Slot
 from asr.service.transcriber import Urgency
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Transcribe
 from asr.timing import assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from asr.results import Result
     from asr.service.metrics import Metrics
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
 QUICK_BYTES = 1 << 21  # a larger file is opened by the reader, beside those that decode
 PART_SECONDS = 10.0  # of a long recording, that a worker decodes before it looks who is waiting
-TRIES = 3  # of a recording that ends its worker
-SLOWEST_START = 5.0  # seconds between attempts to replace a worker
 READER_NICENESS = 5
+STOPPING = "the service is stopping; try again"
 
 _log = logging.getLogger("cepstra.service")
 
@@ -48,12 +47,17 @@ class Pool:
         self._settings, self._phrases, self._metrics, self._spool = settings, phrases, metrics, spool
         self._queue = Queue(settings.batch)
         self._executor = ThreadPoolExecutor(2 * (settings.processes + 2), "worker")
-        self._slots: list[_Slot] = []
+        self._shared = Shared(self._queue, metrics, self._executor, lambda: self.workers, settings.task_seconds)
+        self._slots: list[Slot] = []
+        self._retiring: list[Slot] = []
         self._bundles = 0
         self._requests = 0
         self._idle = asyncio.Event()
-        self._stopping = False
+        self._stopping = self._stopped = False
+        self._stop: asyncio.Future[None] | None = None
+        self._reloader: asyncio.Task[None] | None = None
         self._reloading = asyncio.Lock()
+        self._copy = spool  # of the bundle
         self.ready: Ready = Ready("", "en", 16000)
 
     @property
@@ -96,21 +100,45 @@ class Pool:
         Raises CepstraError where it can't be used; then everything stays as it was.
         """
         async with self._reloading:
-            slots, ready = await self._new_slots()
-            before, self._slots, self.ready = self._slots, slots, ready
-            self._queue.notify()
-            await asyncio.gather(*(slot.retire() for slot in before))
-        _log.info("the bundle was read again", extra={"model": ready.model})
+            if self._stopping:
+                return
+            self._reloader = asyncio.current_task()
+            try:
+                await self._renew()
+            finally:
+                self._reloader = None
+        _log.info("the bundle was read again", extra={"model": self.ready.model})
+
+    async def _renew(self) -> None:
+        slots, ready = await self._new_slots()
+        self._retiring, self._slots, self.ready = self._slots, slots, ready
+        await asyncio.gather(*(slot.retire() for slot in self._retiring))
+        self._retiring = []
+        for copy in self._spool.glob("bundle-*.cepstra"):
+            if copy != self._copy:
+                copy.unlink(missing_ok=True)
 
     async def stop(self, seconds: float) -> None:
-        """Take no more, finish what was taken within so many seconds, and end the workers."""
+        """Take no more, finish what was taken within so many seconds, and end the workers; once is enough."""
         self._stopping = True
+        if self._stop is None:
+            self._stop = asyncio.ensure_future(self._end(seconds))
+        await asyncio.shield(self._stop)
+
+    def hurry(self) -> None:
+        """Stop without waiting for what was taken: it is answered that the service stops."""
+        self._idle.set()
+
+    async def _end(self, seconds: float) -> None:
         if self._requests:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), seconds)
+        self._stopped = True
+        if self._reloader is not None:
+            self._reloader.cancel()
         for ticket in self._queue.clear():
-            ticket.fail(BusyError("the service is stopping"))
-        await asyncio.gather(*(slot.end() for slot in self._slots))
+            ticket.fail(BusyError(STOPPING, retry_after=1))
+        await asyncio.gather(*(slot.end() for slot in [*self._slots, *self._retiring]))
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def transcribe(
@@ -132,19 +160,15 @@ class Pool:
         manner = Manner(boost=tuple((boost or {}).items()), lenient=lenient)
         if phrases is not None:
             manner = Manner(self._phrases.text(phrases), phrases, threshold)
-        seconds = self._settings.answer_seconds
-        with self._admitted(urgency):
-            try:
-                async with asyncio.timeout(seconds):
-                    result = await self._transcribe(sound, manner, urgency, heard or (lambda _: None))
-            except TimeoutError:
-                raise LateError(f"no answer within {seconds:g} s; send a shorter recording, or try later") from None
+        async with self._admitted(urgency):
+            result = await self._transcribe(sound, manner, urgency, heard or (lambda _: None))
         self._metrics.audio.inc(result.duration)
         return result
 
     async def check_phrases(self, name: str, text: str) -> Checked:
-        """Whether the text of a phrase file can be used. Raises PhrasesError, LateError."""
-        answer = await self._ask(CheckPhrases(name, text), Urgency.SHORT)
+        """Whether the text of a phrase file can be used. Raises PhrasesError, BusyError, LateError."""
+        async with self._admitted(Urgency.SHORT):
+            answer = await self._ask(CheckPhrases(name, text), Urgency.SHORT)
         assert isinstance(answer, Checked)  # noqa: S101  the protocol
         return answer
 
@@ -159,24 +183,34 @@ class Pool:
         return self._stopping or self._requests >= self._settings.processes + self._settings.max_waiting
 
     def refuse_if_full(self) -> None:
-        """Raises BusyError."""
+        """Before anything of a request is received. Raises BusyError."""
         if self.is_full:
-            self._metrics.refused.labels("stopping" if self._stopping else "busy").inc()
-            raise BusyError(
-                "the service is stopping; try again" if self._stopping else "too many requests wait; try again later",
-                retry_after=self.retry_after,
-            )
+            self._refuse()
 
-    @contextmanager
-    def _admitted(self, urgency: Urgency) -> Iterator[None]:
+    def _refuse(self) -> None:
+        self._metrics.refused.labels("stopping" if self._stopping else "busy").inc()
+        raise BusyError(
+            STOPPING if self._stopping else "too many requests wait; try again later", retry_after=self.retry_after
+        )
+
+    @asynccontextmanager
+    async def _admitted(self, urgency: Urgency) -> AsyncIterator[None]:
+        """What is received by then is answered, also by a service that is stopping."""
         if urgency is Urgency.PARTIAL and self._queue.waiting >= max(1, self.workers):
             raise BusyError("too much waits for a guess", retry_after=self.retry_after)
-        if urgency is not Urgency.LIVE:  # what was said to a stream that was taken isn't lost
-            self.refuse_if_full()
+        most = self._settings.processes + self._settings.max_waiting
+        if self._stopped or (
+            self._requests >= most and urgency is not Urgency.LIVE
+        ):  # what a stream was told isn't lost
+            self._refuse()
+        seconds = self._settings.answer_seconds
         self._requests += 1
         self._idle.clear()
         try:
-            yield
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise LateError(f"no answer within {seconds:g} s; send less at once, or try later") from None
         finally:
             self._requests -= 1
             if not self._requests:
@@ -192,6 +226,7 @@ class Pool:
         assert isinstance(sound, Path)  # noqa: S101  samples in memory are never too long
         samples = sound.with_name(sound.name + ".samples")
         try:
+            samples.touch()  # a worker writes into it, but makes none: it would stay where nobody waits any more
             opened = await self._ask(Open(sound, samples), Urgency.LONG)
             pieces = await self._parts(samples, opened, manner, heard)
         finally:
@@ -222,6 +257,8 @@ class Pool:
 
     async def _ask(self, task: Any, urgency: Urgency) -> Any:  # noqa: ANN401  each task has an answer of its own
         """A task's answer. Raises what it answers with, if that is an error."""
+        if self._stopped:
+            raise BusyError(STOPPING, retry_after=1)
         ticket = Ticket(task, urgency)
         self._queue.put(ticket)
         self._metrics.waiting.set(self._queue.waiting)
@@ -233,136 +270,56 @@ class Pool:
             raise answer
         return answer
 
-    async def _new_slots(self) -> tuple[list[_Slot], Ready]:
+    async def _new_slots(self) -> tuple[list[Slot], Ready]:
         """Workers for the bundle as it is now."""
         settings = self._settings
         self._bundles += 1
         copy = self._spool / f"bundle-{self._bundles}.cepstra"
+        slots: list[Slot] = []
         try:
-            await asyncio.to_thread(shutil.copyfile, settings.model_path, copy)
-        except OSError as error:
-            raise CepstraError(f"{settings.model_path}: can't be read ({error.strerror}); check the name") from None
-        setup = Setup(copy, settings.beam, settings.threads, settings.max_seconds, 0, settings.worker_memory_mb << 20)
-        reader = replace(setup, threads=1, niceness=READER_NICENESS)
-        slots = [_Slot(self, each, reads=each is reader) for each in [setup] * settings.processes + [reader]]
-        started = await asyncio.gather(*(slot.start() for slot in slots), return_exceptions=True)
-        failed = next((each for each in started if isinstance(each, BaseException)), None)
-        if failed is not None:
+            await asyncio.to_thread(_copy, settings.model_path, copy)
+            memory = settings.worker_memory_mb << 20
+            setup = Setup(copy, settings.beam, settings.threads, settings.max_seconds, 0, memory)
+            reader = replace(setup, threads=1, niceness=READER_NICENESS)
+            slots = [Slot(self._shared, setup, reads=False) for _ in range(settings.processes)]
+            slots.append(Slot(self._shared, reader, reads=True))
+            started = await asyncio.gather(*(slot.start() for slot in slots), return_exceptions=True)
+            ready = _all_ready(started)
+        except BaseException as error:
             await asyncio.gather(*(slot.end() for slot in slots))
-            if isinstance(failed, CepstraError):
-                raise CepstraError(str(failed).replace(str(copy), str(settings.model_path)))
-            raise CepstraError(f"{settings.model_path}: workers can't be started ({failed!r}); check memory and limits")
+            copy.unlink(missing_ok=True)
+            if isinstance(error, CepstraError):
+                raise CepstraError(str(error).replace(str(copy), str(settings.model_path))) from None
+            if isinstance(error, WorkerEndedError | OSError):
+                reason = str(error) or "they took too long"
+                raise CepstraError(
+                    f"{settings.model_path}: workers can't be started ({reason}); check memory and limits"
+                ) from None
+            raise
         for slot in slots:
             slot.run()
-        ready = started[0]
-        assert isinstance(ready, Ready)  # noqa: S101  the others were raised
+        self._copy = copy
         return slots, ready
 
 
-class _Slot:
-    """A place for a worker: what ends is replaced."""
+def _all_ready(started: list[Ready | BaseException]) -> Ready:
+    """Raises what went wrong first."""
+    for each in started:
+        if isinstance(each, BaseException):
+            raise each
+    ready = started[0]
+    assert isinstance(ready, Ready)  # noqa: S101  the others were raised
+    return ready
 
-    def __init__(self, pool: Pool, setup: Setup, *, reads: bool) -> None:
-        self._pool, self._setup, self.reads = pool, setup, reads
-        self._handle = self._new()
-        self._loop: asyncio.Task[None] | None = None
-        self._retired = False
-        self.is_ready = False
 
-    def _new(self) -> Handle:
-        return Handle(self._setup, self._pool._executor)  # noqa: SLF001  the two are one
-
-    async def start(self) -> Ready:
-        ready = await self._handle.start()
-        self.is_ready = True
-        return ready
-
-    def run(self) -> None:
-        self._loop = asyncio.create_task(self._serve())
-
-    async def retire(self) -> None:
-        """End after the task that it is at."""
-        self._retired = True
-        self._pool._queue.notify()  # noqa: SLF001
-        if self._loop is not None:
-            await self._loop
-        await self._handle.stop()
-
-    async def end(self) -> None:
-        self._retired = True
-        if self._loop is not None:
-            self._loop.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._loop
-        await self._handle.stop()
-
-    async def _serve(self) -> None:
-        queue, metrics = self._pool._queue, self._pool._metrics  # noqa: SLF001
-        while not self._retired:
-            tickets = await queue.take(reads=self.reads, workers=self._pool.workers, ends=lambda: self._retired)
-            if not tickets:
-                continue
-            metrics.waiting.set(queue.waiting)
-            metrics.working.inc()
-            try:
-                await self._work(tickets)
-            finally:
-                metrics.working.dec()
-                queue.done(tickets)
-
-    async def _work(self, tickets: list[Ticket]) -> None:
-        metrics = self._pool._metrics  # noqa: SLF001
-        now = time.monotonic()
-        for ticket in tickets:
-            metrics.stages.labels("wait").observe(now - ticket.since)
-        task = tickets[0].task
-        if isinstance(task, Transcribe):
-            metrics.batch.observe(len(tickets))
-            task = replace(task, sounds=tuple(sound for ticket in tickets for sound in ticket.task.sounds))
-        try:
-            timed = await self._handle.ask(task, self._pool._settings.task_seconds)  # noqa: SLF001
-        except (WorkerEndedError, TimeoutError) as error:
-            _log.warning("a worker %s", "took too long" if isinstance(error, TimeoutError) else "ended")
-            self._again(tickets, error)
-            await self._replace()
-            return
-        for stage, seconds in timed.seconds.items():
-            metrics.stages.labels(stage).observe(seconds)
-        if isinstance(task, Transcribe) and isinstance(timed.answer, list):
-            for ticket, answer in zip(tickets, timed.answer, strict=True):
-                ticket.answer(answer)
-        else:
-            for ticket in tickets:
-                ticket.answer(timed.answer)
-
-    def _again(self, tickets: list[Ticket], error: Exception) -> None:
-        """Each by itself, so that what is at fault takes nothing with it."""
-        for ticket in tickets:
-            ticket.tries += 1
-            if len(tickets) == 1 and isinstance(error, TimeoutError):
-                ticket.fail(LateError("this takes longer than the service allows; send less at once"))
-            elif ticket.tries >= TRIES:
-                ticket.fail(ServiceError("this recording can't be worked on: each worker that tried ended"))
-            else:
-                ticket.alone = True
-                self._pool._queue.put(ticket)  # noqa: SLF001
-
-    async def _replace(self) -> None:
-        metrics = self._pool._metrics  # noqa: SLF001
-        self.is_ready = False
-        pause = 0.1
-        while not self._retired:
-            metrics.restarts.inc()
-            self._handle = self._new()
-            try:
-                await self.start()
-            except (CepstraError, WorkerEndedError, OSError) as error:
-                self._handle.kill()
-                _log.error("a worker can't be replaced: %s", error or "it ended at once")
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, SLOWEST_START)
-            else:
-                return
+def _copy(bundle: Path, copy: Path) -> None:
+    """Raises CepstraError."""
+    try:
+        shutil.copyfile(bundle, copy)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise CepstraError(f"{copy.parent}: no room for a copy of the bundle; free some, or set TMPDIR") from None
+        raise CepstraError(f"{bundle}: can't be read ({error.strerror}); check the name") from None
 
 
 def _parts(pieces: tuple[tuple[int, int], ...], most: int) -> list[tuple[tuple[int, int], ...]]:

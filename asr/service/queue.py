@@ -14,6 +14,8 @@ from asr.service.work import CheckPhrases, Open, Transcribe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+PATIENCE = 5.0  # seconds of waiting after which a task counts as one degree more urgent: nothing waits for ever
+
 _numbers = itertools.count()
 
 
@@ -35,6 +37,15 @@ class Ticket:
         """Whether it is for the worker that opens recordings and checks phrases."""
         return isinstance(self.task, Open | CheckPhrases)
 
+    @property
+    def yields(self) -> bool:
+        """Whether it may not take the last worker that is free."""
+        return self.urgency >= Urgency.PARTIAL
+
+    def rank(self, now: float) -> int:
+        """Its urgency, and how long it has waited."""
+        return max(Urgency.LIVE, self.urgency - int((now - self.since) / PATIENCE))
+
     def answer(self, answer: Any) -> None:  # noqa: ANN401  each task has an answer of its own
         """To whoever waits, if anybody still does."""
         if not self.future.done():
@@ -47,7 +58,10 @@ class Ticket:
 
 
 class Queue:
-    """By urgency, then by age. Pieces of long recordings leave one worker free, where there are several."""
+    """By urgency, then by age. Pieces of long recordings leave one worker free, where there are several.
+
+    Long recordings wait for all short ones, but not for ever: with every PATIENCE seconds a task becomes more urgent.
+    """
 
     def __init__(self, batch: int) -> None:
         """batch: recordings that are decoded together at most."""
@@ -84,13 +98,13 @@ class Queue:
             if not taker.done():
                 taker.set_result(None)
 
-    async def take(self, *, reads: bool, workers: int, ends: Callable[[], bool]) -> list[Ticket]:
+    async def take(self, *, reads: bool, workers: Callable[[], int], ends: Callable[[], bool]) -> list[Ticket]:
         """The next task, or several recordings to decode together; none when `ends` says so.
 
-        reads: for the worker that opens recordings. workers: that decode.
+        reads: for the worker that opens recordings. workers: how many decode, whenever it is asked.
         """
         while not ends():
-            tickets = self._next(max(1, workers), reads=reads)
+            tickets = self._next(max(1, workers()), reads=reads)
             if tickets:
                 now = time.monotonic()
                 for ticket in tickets:
@@ -111,24 +125,28 @@ class Queue:
         self.notify()
 
     def _next(self, workers: int, *, reads: bool) -> list[Ticket]:
+        now = time.monotonic()
         waiting = sorted(
-            (ticket for ticket in self._waiting if ticket.reads == reads),
-            key=lambda ticket: (ticket.urgency, ticket.number),
+            (ticket for ticket in self._waiting if ticket.reads == reads and (reads or self._may(ticket, workers))),
+            key=lambda ticket: (ticket.rank(now), ticket.number),
         )
         if not waiting:
             return []
         first = waiting[0]
-        if not reads and first.urgency >= Urgency.PARTIAL:
-            busy = sum(ticket.urgency >= Urgency.PARTIAL and not ticket.reads for ticket in self._working)
-            return [first] if busy < max(1, workers - 1) else []
-        if first.alone or not isinstance(first.task, Transcribe):
+        if first.alone or first.yields or not isinstance(first.task, Transcribe):
             return [first]
         alike = [
             ticket
             for ticket in waiting
-            if ticket.urgency < Urgency.PARTIAL and not ticket.alone and _manner(ticket) == first.task.manner
+            if not ticket.yields and not ticket.alone and _manner(ticket) == first.task.manner
         ]
         return alike[: max(1, min(self._batch, -(-len(alike) // workers)))]
+
+    def _may(self, ticket: Ticket, workers: int) -> bool:
+        """Whether it may have a worker: one is left for what is short."""
+        if not ticket.yields:
+            return True
+        return sum(other.yields and not other.reads for other in self._working) < max(1, workers - 1)
 
 
 def _manner(ticket: Ticket) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from asr.errors import AudioError, CepstraError, GuidanceError, PhrasesError
-from asr.service.errors import FullError, ServiceError
+from asr.service.errors import NO_ROOM, FullError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +34,13 @@ def body(message: str, status: int, code: str | None, param: str | None = None) 
 
 def described(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Status, body and headers for whatever went wrong; nothing that only the service should know."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        error = FullError("the service has no room for this; try again later")
+    cause = error.__cause__ if isinstance(error, CepstraError) else error
+    if isinstance(cause, OSError) and not isinstance(error, ServiceError):  # a file of the service's, of no concern
+        if cause.errno in NO_ROOM:
+            error = FullError("the service has no room for this; try again later")
+        else:
+            _log.error("a file of the service's can't be used: %s", error)
+            error = ServiceError("the service can't read or write its files; its log says why")
     if isinstance(error, ServiceError):
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
         if error.status in (408, 413):

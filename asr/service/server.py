@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,27 +16,31 @@ import uvicorn
 from asr.errors import CepstraError
 from asr.service import logs
 from asr.service.app import create_app
+from asr.service.protocol import protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
+    from asr.service.pool import Pool
     from asr.service.settings import Settings
     from asr.service.state import State
 
 _log = logging.getLogger("cepstra.service")
 BACKLOG = 2048
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(settings: Settings) -> None:
     """Until SIGINT or SIGTERM. Raises CepstraError where it can't start."""
     logs.install()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which would end it, as long as there is no loop to handle it
     with _listening(settings) as listener:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         _log.info("settings", extra={"settings": settings.shown()})
         if not settings.is_local and not settings.api_keys:
             _log.warning("open to whoever can reach it: set api_keys, or listen at 127.0.0.1")
-        with suppress(asyncio.CancelledError):  # SIGTERM before it has started
+        with suppress(asyncio.CancelledError):  # ended before it had started
             asyncio.run(_serve(settings, listener, f"http://{shown}:{port}/"))
 
 
@@ -45,7 +50,8 @@ def _listening(settings: Settings) -> socket.socket:
         address = socket.getaddrinfo(settings.host, settings.port, family, socket.SOCK_STREAM)[0]
         listener = socket.create_server(address[4][:2], family=address[0], backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "no such address"
+        number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
+        reason = os.strerror(number) if number else "no such address"
         raise CepstraError(
             f"{settings.host}:{settings.port}: can't be listened at ({reason.lower()}); choose another --host or --port"
         ) from None
@@ -55,46 +61,86 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, which raises the signal once more at the end: the workers would have no time to finish."""
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        yield
+    """Has the pool refuse what is new as soon as it stops listening; leaves signals to us."""
+
+    def __init__(self, config: uvicorn.Config, pool: Pool, seconds: float) -> None:
+        super().__init__(config)
+        self._pool, self._seconds = pool, seconds
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        # uvicorn's own raises the signal again when it returns, which would end the process before the workers
+        return nullcontext()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        _notify("STOPPING=1")
+        stopping = asyncio.ensure_future(self._pool.stop(self._seconds))
+        await super().shutdown(sockets)
+        await stopping
 
 
 async def _serve(settings: Settings, listener: socket.socket, url: str) -> None:
-    starting = asyncio.current_task()
-    assert starting is not None  # noqa: S101  it runs in one
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
     app = create_app(settings)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", ws="websockets-sansio", ws_max_size=1 << 20,
+        app, log_config=None, access_log=False, lifespan="off", http=protocol(settings.idle_seconds),
+        ws="websockets-sansio", ws_max_size=1 << 20,
+        ws_per_message_deflate=False,  # sound gains nothing, and a little of it could become any amount of memory
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=round(settings.stop_seconds) + 1,
     )  # fmt: skip
-    server = _Server(config)
+    signals = _Signals()
     # By ourselves rather than by uvicorn, which prints the traceback of a start that fails
     async with app.router.lifespan_context(app):
         state: State = app.state.service
-        _reloads(state)
+        server = _Server(config, state.pool, settings.stop_seconds)
+        signals.started(server, state.pool)
         sys.stderr.write(f"listening at {url} (model {state.pool.model}, {state.pool.workers} workers)\n")
+        _notify("READY=1")
         await server.serve([listener])
 
 
-def _reloads(state: State) -> None:
-    """Read the bundle again at SIGHUP."""
-    running: set[asyncio.Task[None]] = set()
+class _Signals:
+    """SIGINT and SIGTERM end it, SIGHUP has it read the bundle again, from the first moment on."""
 
-    async def reload() -> None:
-        try:
-            await state.pool.reload()
-        except CepstraError as error:
-            _log.error("the bundle was not taken: %s", error)
+    def __init__(self) -> None:
+        self._server: _Server | None = None
+        self._pool: Pool | None = None
+        self._running: set[asyncio.Task[None]] = set()
+        self._main = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in _ENDS:
+            loop.add_signal_handler(number, self._on_end)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
 
-    def start() -> None:
-        task = asyncio.ensure_future(reload())
-        running.add(task)
-        task.add_done_callback(running.discard)
+    def started(self, server: _Server, pool: Pool) -> None:
+        """What signals are about from now on."""
+        self._server, self._pool = server, pool
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, start)
+    def _on_end(self) -> None:
+        if self._server is not None and self._pool is not None:
+            if self._server.should_exit:  # asked for twice: somebody doesn't want to wait
+                self._pool.hurry()
+            self._server.should_exit = True
+        elif self._main is not None:
+            self._main.cancel()
+
+    def _on_hangup(self) -> None:
+        if self._pool is None:  # it is being read
+            return
+        task = asyncio.ensure_future(_reload(self._pool))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+async def _reload(pool: Pool) -> None:
+    try:
+        await pool.reload()
+    except CepstraError as error:
+        _log.error("the bundle was not taken: %s", error)
+
+
+def _notify(state: str) -> None:
+    """Tell systemd, where it has started us (sd_notify)."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address[:1] not in ("/", "@"):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        notifier.sendto(state.encode(), "\0" + address[1:] if address[0] == "@" else address)

@@ -183,7 +183,9 @@ class _Reader:
         if self._file is not None:
             if self._file.tell() + end - start > self._settings.max_upload_bytes:
                 raise _too_large(self._settings)
-            self._file.write(data[start:end])
+            left = memoryview(data)[start:end]
+            while left:  # a disk that is all but full takes a part
+                left = left[self._file.write(left) :]
             return
         self._data += data[start:end]
         if len(self._data) > FIELD_BYTES:

@@ -105,7 +105,8 @@ Task: TypeAlias = Transcribe | Open | Part | CheckPhrases
 
 @dataclass(frozen=True)
 class Timed:
-    """An answer, and the seconds that its stages took."""
+    """An answer, the seconds that its stages took, and tracebacks of what nobody thought of, for the log."""
 
     answer: Any
     seconds: dict[str, float] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()

@@ -5,11 +5,13 @@ What it reads was sent by strangers. If that ends the process, or takes for ever
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections import OrderedDict
 from multiprocessing.connection import Connection
@@ -20,7 +22,7 @@ import numpy as np
 from asr.errors import AudioError, CepstraError, GuidanceError
 from asr.phrases import PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer, cut
-from asr.service.errors import TooLargeError
+from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 from audio.errors import TooLongError
 from audio.reading import audio_info, read_audio
@@ -40,12 +42,17 @@ T = TypeVar("T")
 
 MANNERS = 16  # made ready, that are remembered
 SAMPLES = 8  # sentences of a phrase file that are shown
+UNWORKABLE = "this recording can't be worked on; if others can, send it to whoever looks after the service"
+NO_MEMORY = ServiceError("not enough memory for this; send less at once")
+_DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
 
 
 def main() -> None:
     """`python -c … DESCRIPTOR`: the socket is inherited. Ends when the other end does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # whoever started it decides, also where all are told
+        signal.signal(each, signal.SIG_IGN)
+    if sys.platform == "linux":  # also while it is at something that never ends
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print what they like
     with Connection(int(sys.argv[1])) as connection:
         try:
@@ -53,13 +60,12 @@ def main() -> None:
         except CepstraError as error:
             connection.send(Timed(error))
             return
-        connection.send(Timed(worker.ready))
-        while True:
-            try:
-                task = connection.recv()
-            except EOFError:
-                return
-            connection.send(worker.answer(task))
+        try:
+            connection.send(Timed(worker.ready))
+            while True:
+                connection.send(worker.answer(connection.recv()))
+        except (EOFError, ConnectionError):
+            return
 
 
 class Worker:
@@ -88,6 +94,7 @@ class Worker:
     def answer(self, task: Task) -> Timed:
         """Whatever happens."""
         self._seconds = {}
+        self._faults: list[str] = []
         answers: Mapping[type, Callable[[Any], Any]] = {
             Transcribe: self._transcribe, Open: self._open, Part: self._part, CheckPhrases: self._check
         }  # fmt: skip
@@ -96,16 +103,23 @@ class Worker:
         except CepstraError as error:
             answer = error
         except MemoryError:
-            answer = CepstraError("not enough memory for this; send less at once")
+            answer = NO_MEMORY
         except OSError as error:
-            answer = CepstraError(f"the service can't keep this on its disk ({error.strerror}); try again later")
-        return Timed(answer, self._seconds)
+            answer = _of_disk(error)
+        except Exception:  # noqa: BLE001  a library's, that isn't documented: one request fails, and no worker ends
+            answer = self._fault()
+        return Timed(answer, self._seconds, tuple(self._faults))
+
+    def _fault(self) -> ServiceError:
+        """What is answered, and a traceback for the log."""
+        self._faults.append(traceback.format_exc())
+        return ServiceError(UNWORKABLE)
 
     def _transcribe(self, task: Transcribe) -> list[Result | Long | CepstraError]:
         recognizer = self._manner(task.manner)
         sounds = self._timed("read", lambda: [self._short(sound) for sound in task.sounds])
         clips = [sound for sound in sounds if isinstance(sound, np.ndarray)]
-        results = iter(self._timed("decode", lambda: _each(recognizer, clips)))
+        results = iter(self._timed("decode", lambda: self._each(recognizer, clips)))
         return [next(results) if isinstance(sound, np.ndarray) else sound for sound in sounds]
 
     def _short(self, sound: Sound) -> NDArray[np.float32] | Long | CepstraError:
@@ -117,7 +131,20 @@ class Worker:
             samples = self._read(sound)
         except CepstraError as error:
             return _without_path(error, sound)
+        except Exception as error:  # noqa: BLE001  the others of its batch are none the worse for it
+            return NO_MEMORY if isinstance(error, MemoryError) else self._fault()
         return Long() if len(samples) > PIECE_SECONDS * self._rate else samples
+
+    def _each(self, recognizer: Recognizer, clips: list[NDArray[np.float32]]) -> list[Result | CepstraError]:
+        """Together, or one by one, where together they fail, so that what is at fault takes nothing with it."""
+        try:
+            return list(recognizer.transcribe(clips))
+        except Exception as error:  # noqa: BLE001  as in `answer`
+            if len(clips) > 1:
+                return [answer for clip in clips for answer in self._each(recognizer, [clip])]
+            if isinstance(error, MemoryError):
+                return [NO_MEMORY]
+            return [error if isinstance(error, CepstraError) else self._fault()]
 
     def _duration(self, sound: Path) -> float:
         """As the header states it. Raises TooLargeError, AudioError."""
@@ -136,7 +163,8 @@ class Worker:
             samples = self._timed("read", lambda: self._read(task.sound))
         except CepstraError as error:
             raise _without_path(error, task.sound) from None
-        samples.tofile(task.samples)
+        with task.samples.open("r+b") as file:  # not there any more: nobody waits for it
+            file.write(samples.data)
         return Opened(len(samples) / self._rate, tuple(cut(samples, self._rate)))
 
     def _part(self, task: Part) -> list[tuple[float, Piece]]:
@@ -186,14 +214,10 @@ class Worker:
             self._seconds[stage] = self._seconds.get(stage, 0.0) + time.monotonic() - began
 
 
-def _each(recognizer: Recognizer, clips: list[NDArray[np.float32]]) -> list[Result | CepstraError]:
-    """Together, or one by one, where together they fail, so that what is at fault takes nothing with it."""
-    try:
-        return list(recognizer.transcribe(clips))
-    except (CepstraError, MemoryError) as error:
-        if len(clips) == 1:
-            return [error if isinstance(error, CepstraError) else CepstraError("not enough memory for this recording")]
-        return [answer for clip in clips for answer in _each(recognizer, [clip])]
+def _of_disk(error: OSError) -> ServiceError:
+    if error.errno in NO_ROOM:
+        return FullError("the service has no room for this; try again later")
+    return ServiceError(f"the service can't keep this on its disk ({error.strerror}); try again later")
 
 
 def _without_path(error: CepstraError, sound: Path) -> CepstraError:
