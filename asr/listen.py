@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import shutil
@@ -21,14 +20,14 @@ import soxr
 from numpy.typing import NDArray
 
 from asr.errors import AudioError, CepstraError, ConfigError
-from asr.recognizer import LOUD
+from asr.inflow import PcmInflow
+from asr.utterances import BLOCK_SECONDS, Began, Spoken, Utterances
 from audio.errors import AudioWarning
 from audio.identify import is_wave
-from audio.pcm import RawFormat, decode
 from audio.reading import read_audio
 from audio.riff import wave_extent
 from audio.sources import Window
-from audio.vad import RATE, Endpointer
+from audio.vad import RATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,11 +35,10 @@ if TYPE_CHECKING:
     from asr.phrases import PhraseSet
     from asr.recognizer import Recognizer
     from asr.results import Result
+    from audio.pcm import RawFormat
 
 Array = NDArray[np.float32]
 
-MAX_SECONDS = 30.0  # of an utterance: longer talk is answered in parts
-BLOCK_SECONDS = 0.1  # of a microphone's sound at a time
 MOST_RUNNING = 8  # commands of --on-command at once
 LONGEST_WAIT = 5.0  # seconds, for all of them together, at the end
 LARGEST_HEADER = 1 << 20  # bytes
@@ -57,6 +55,11 @@ class Heard:
     end: float
     decoding: float  # seconds that the answer took
     latency: float  # seconds from the end of speech to the answer: what the pause lasted, and decoding
+
+    @classmethod
+    def of(cls, spoken: Spoken, result: Result, decoding: float) -> Heard:
+        """What was heard in the sound of an utterance, which took so many seconds to decode."""
+        return cls(result, spoken.start, spoken.end, decoding, spoken.waited + decoding)
 
     def to_dict(self) -> dict[str, Any]:
         """As a line of JSON: times of words and segments count from the start of the stream."""
@@ -77,46 +80,34 @@ class Listener:
         if rate != RATE:
             raise ConfigError(f"the model wants {rate} Hz, but a stream is listened to at {RATE} Hz; use another model")
         self._recognizer = recognizer
-        self._endpointer = Endpointer(pause_seconds=pause_seconds, max_seconds=MAX_SECONDS)
-        self._kept = np.zeros(0, np.float32)
-        self._first = 0  # of what is kept, in samples of the stream
-        self._fed = 0
-        self._start = 0
+        self._utterances = Utterances(pause_seconds=pause_seconds)
 
     @property
     def level(self) -> float:
         """Mean power about which the stream is at present."""
-        return self._endpointer.level
+        return self._utterances.level
+
+    @property
+    def held(self) -> int:
+        """Samples that are in memory."""
+        return self._utterances.held
 
     def feed(self, samples: Array) -> Iterator[Heard]:
         """What was said until these samples, (N,) at 16 kHz; utterances in which nothing was said are left out."""
-        step = round(BLOCK_SECONDS * RATE)  # a large block would be kept whole, and be answered late
-        for at in range(0, len(samples), step):
-            block = np.clip(samples[at : at + step], -LOUD, LOUD)
-            self._kept = np.concatenate([self._kept, block])
-            self._fed += len(block)
-            yield from self._answers(self._endpointer.feed(block))
-            forget = min(self._endpointer.needed, self._fed) - self._first
-            if forget > 0:
-                self._kept, self._first = self._kept[forget:].copy(), self._first + forget
+        yield from self._answers(self._utterances.feed(samples))
 
     def finish(self) -> Iterator[Heard]:
         """The stream is over."""
-        yield from self._answers(self._endpointer.finish())
+        yield from self._answers(self._utterances.finish())
 
-    def _answers(self, events: Iterable[Any]) -> Iterator[Heard]:
-        for event in events:
-            if event.kind == "started":
-                self._start = event.position
+    def _answers(self, events: Iterable[Began | Spoken]) -> Iterator[Heard]:
+        for spoken in events:
+            if isinstance(spoken, Began):
                 continue
-            samples = self._kept[self._start - self._first : event.position - self._first]
             began = time.monotonic()
-            result = self._recognizer.transcribe(samples)
-            decoding = time.monotonic() - began
-            if result.no_speech or not (result.text or result.meaning):
-                continue
-            waited = max(0, self._fed - event.speech) / RATE
-            yield Heard(result, self._start / RATE, event.position / RATE, decoding, waited + decoding)
+            result = self._recognizer.transcribe(spoken.samples)
+            if not result.no_speech and (result.text or result.meaning):
+                yield Heard.of(spoken, result, time.monotonic() - began)
 
 
 def blocks_of(stream: BinaryIO, raw: RawFormat | None, name: str) -> Iterator[Array]:
@@ -161,35 +152,23 @@ def _blocks(
     remedy: str = "give 16-bit PCM",
 ) -> Iterator[Array]:
     """Samples of that format, mono at 16 kHz. rest: bytes of them that were read; left: how many there are, in all."""
-    resampler = None if form.sample_rate == RATE else soxr.ResampleStream(form.sample_rate, RATE, 1, dtype="float32")
+    inflow = PcmInflow(form, name, remedy=remedy)
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)  # what is there, rather than a full block
     size = max(1, min(round(BLOCK_SECONDS * form.sample_rate), LARGEST_BLOCK // form.block)) * form.block
-    data, rest = rest, b""
-    loud = False
+    data = rest
+    warned = False
     while data or (data := read(size)):
         if left is not None:
             data, left = data[:left], max(0, left - len(data))
-        data = rest + data
-        whole = len(data) // form.block * form.block
-        rest = data[whole:]
-        with np.errstate(invalid="ignore"):  # what is not a number is refused below
-            frames = decode(data[:whole], form).reshape(-1, form.channels)
-            peak = float(np.abs(frames).max(initial=0.0))
-        if not math.isfinite(peak):
-            raise AudioError(f"{name}: some samples are not finite; {remedy}")
-        if peak > LOUD:
-            if not loud:
-                fault = f"samples reach {peak:.3g} times full scale and are clipped"
-                warnings.warn(f"{name}: {fault}; if that is another scale, {remedy}", AudioWarning, stacklevel=2)
-            loud = True
-            frames = np.clip(frames, -1, 1)
-        samples = frames.mean(axis=1, dtype=np.float32)
-        yield samples if resampler is None else resampler.resample_chunk(samples)
+        for samples in inflow.feed(data):
+            if inflow.warning is not None and not warned:
+                warnings.warn(inflow.warning, AudioWarning, stacklevel=2)
+                warned = True
+            yield samples
         data = b""
         if left == 0:
             break
-    if resampler is not None:
-        yield resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+    yield from inflow.finish()
 
 
 def _header(stream: BinaryIO, name: str) -> tuple[RawFormat, bytes, int | None]:

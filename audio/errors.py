@@ -9,6 +9,10 @@ class AudioError(CepstraError):
     """Sound that can't be used: missing, damaged, not sound at all, too long."""
 
 
+class TooLongError(AudioError):
+    """Sound that lasts longer than the caller allows."""
+
+
 class AudioWarning(UserWarning):
     """Sound that was read, though something about it isn't as it should be."""
 

@@ -29,13 +29,14 @@ _LAST_PAGE = 10.0  # s: an Ogg page is shorter; libsndfile's seeks into the last
 _BLOCK = 1 << 14  # frames skipped at a time
 
 
-class _Sequential(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no type stubs
+class Sequential(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no type stubs
     """A SoundFile that doesn't seek after every read, as soundfile does otherwise.
 
     That would fail at the end of FLAC without a stated length, and makes libmpg123 print to standard error.
     """
 
     def seekable(self) -> bool:
+        """Never."""
         return False
 
 
@@ -46,7 +47,7 @@ class SndfileReader:
         window.seek(0)
         try:
             with _uninterrupted(), _quiet():
-                self._file = _Sequential(window)
+                self._file = Sequential(window)
         except soundfile.LibsndfileError as error:
             window.check()
             raise unusable(window.name, f"can't be decoded ({_reason(error)})", CONVERT) from None

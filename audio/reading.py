@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import soxr
 
-from audio.errors import AudioError, AudioWarning
+from audio.errors import AudioError, AudioWarning, TooLongError
 from audio.identify import is_other_sound, is_wave, refuse
 from audio.libsndfile import SndfileReader
 from audio.pcm import HIGHEST_RATE, LOWEST_RATE, Extent, PcmReader, RawFormat
@@ -268,4 +268,4 @@ def _past_the_end(name: str, offset: float, duration: float | None) -> AudioErro
 
 def _too_long(name: str, length: str, max_seconds: float) -> AudioError:
     remedy = "cut it, read a part (offset, duration) or raise max_seconds"
-    return unusable(name, f"{length} long, above the limit of {max_seconds:,g} s", remedy)
+    return TooLongError(f"{name}: {length} long, above the limit of {max_seconds:,g} s; {remedy}")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from audio.errors import AudioError
+from audio.errors import AudioError, TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,11 +197,8 @@ def _copied(read: Callable[[int], bytes], name: str, bound: Callable[[bytes, str
                 if len(head) >= _HEAD:
                     limit, head = bound(head, name), None
             if size > limit and head is None:
-                raise unusable(
-                    name,
-                    f"longer than the limit: more than {limit / 1e6:,.1f} MB came through it",
-                    "cut it, or raise max_seconds",
-                )
+                fault = f"longer than the limit: more than {limit / 1e6:,.1f} MB came through it"
+                raise TooLongError(f"{name}: {fault}; cut it, or raise max_seconds")
         yield _whole(copy, 0, size, name)  # type: ignore[arg-type]  # a BinaryIO in all but name
 
 

@@ -91,7 +91,7 @@ def commands(seconds: float, count: int = 8) -> list[bytes]:
     return found
 
 
-def wav(samples: np.ndarray) -> bytes:  # type: ignore[type-arg]
+def wav(samples: np.ndarray) -> bytes:
     """A file's bytes."""
     file = io.BytesIO()
     soundfile.write(file, samples, RATE, format="WAV", subtype="PCM_16")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from asr.batch.documents import heard, written
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
@@ -46,14 +48,9 @@ def recordings_of(
     return recordings
 
 
-def written(row: Utterance) -> str:
-    """The sound as the manifest names it."""
-    return row.written or str(row.audio_filepath)
-
-
 def document(recording: Recording, result: Result, format_: Format, *, listed: bool) -> str:
     """What is written of one recording, with its line ends; listed: text has the recording's name before it."""
-    from asr.writers import named_line, render, to_json
+    from asr.writers import named_line, render
     from audio.sources import displayed
 
     source = recording.source
@@ -61,11 +58,7 @@ def document(recording: Recording, result: Result, format_: Format, *, listed: b
         return named_line(replace(result, audio_filepath=displayed(recording.name)))
     if format_.name != "json" or isinstance(source, str):
         return render(result, format_.name)
-    where = {"audio_filepath": written(source), **({"offset": source.offset} if source.offset else {})}
-    heard = where | {key: value for key, value in result.to_dict().items() if key not in where}
-    own = {"reference": source.text or None, **{key: getattr(source, key) for key in ("speaker", "source", "split")}}
-    own = {key: value for key, value in own.items() if value is not None} | dict(source.extra)
-    return to_json({**heard, **{key: value for key, value in own.items() if key not in heard}}) + "\n"
+    return heard(source, result)
 
 
 def check_targets(recordings: Collection[Recording], inputs: Iterable[Path]) -> None:

@@ -6,13 +6,14 @@ import sys
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, check_together, read_guides
 from asr.cli.messages import complain, in_options, naming
 from asr.cli.recordings import Recording, check_targets, document, recordings_of
+from asr.cli.transcribe_with_ray import AddressOption, Engine, EngineOption, transcribe_with_ray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +37,7 @@ class Format(StrEnum):
 
 
 def transcribe(
+    context: typer.Context,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Sound files; - is standard input.")] = None,
     *,
     model: Annotated[
@@ -80,6 +82,8 @@ def transcribe(
     speech_detection: Annotated[
         bool, typer.Option("--speech-detection/--no-speech-detection", help="Decode only where somebody speaks.")
     ] = True,
+    engine: EngineOption = Engine.LOCAL,
+    address: AddressOption = None,
 ) -> None:
     """What is said in sound files. Of a single file just the text is printed, of several "FILE: text".
 
@@ -94,6 +98,41 @@ def transcribe(
         raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
     check_together(phrases, threshold, lm, boost)
     form = None if raw is None else raw_format(raw)
+
+    def arguments() -> dict[str, Any]:
+        said = None
+        if phrases is not None:
+            from asr.phrases import PhraseSet
+
+            with naming("--phrases"):
+                said = PhraseSet.read(phrases)
+        bundle, guides = read_guides(model, lm, lm_weight, boost)
+        return {
+            "bundle": bundle,
+            "beam": beam,
+            "channel": channel,
+            "max_seconds": max_seconds,
+            "raw": form,
+            "phrases": said,
+            "threshold": threshold,
+            **guides,
+            "speech_detection": speech_detection,
+        }
+
+    if engine is Engine.RAY:
+        read = {"model": model, "phrases": phrases, "lm": lm, "boost": boost}
+        transcribe_with_ray(
+            context,
+            files=named,
+            manifest=manifest,
+            folder=output_dir,
+            address=address,
+            recognizer=arguments,
+            read=read,
+        )
+        return
+    if address is not None:
+        raise typer.BadParameter("is for --engine ray; give both", param_hint="--address")
     recordings = recordings_of(named, _rows(manifest), output_dir, find_format(format_), form)
     alone = len(recordings) == 1 and manifest is None
     if output_dir is None:
@@ -107,26 +146,9 @@ def transcribe(
 
     from asr.recognizer import Recognizer
 
-    said = None
-    if phrases is not None:
-        from asr.phrases import PhraseSet
-
-        with naming("--phrases"):
-            said = PhraseSet.read(phrases)
-    bundle, guides = read_guides(model, lm, lm_weight, boost)
+    options = arguments()
     with naming("--model" if model else ""):
-        recognizer = Recognizer(
-            bundle,
-            threads=threads,
-            beam=beam,
-            channel=channel,
-            max_seconds=max_seconds,
-            raw=form,
-            phrases=said,
-            threshold=threshold,
-            **guides,
-            speech_detection=speech_detection,
-        )
+        recognizer = Recognizer(threads=threads, **options)
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)
 

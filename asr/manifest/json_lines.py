@@ -10,7 +10,7 @@ from asr.errors import ManifestError
 from asr.manifest.faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -31,17 +31,22 @@ def scan_json(path: Path) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
                 yield from _scan_array(path, head + file.read())
                 return
             file.seek(len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0)
-            for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
-                if len(raw) > MAX_LINE:
-                    raise ManifestError(f"{path}:{number}: a line of more than {MAX_LINE >> 20} MB: not a manifest")
-                if raw.strip():
-                    yield number, _parse(raw, path, number)
+            yield from scan_lines(iter(lambda: file.readline(MAX_LINE + 1), b""), path)
     except FileNotFoundError as error:
         raise ManifestError(f"{path}: no such manifest: check the path") from error
     except IsADirectoryError as error:
         raise ManifestError(f"{path}: is a folder: `cepstra manifest import` makes a manifest of one") from error
     except OSError as error:
         raise ManifestError(f"{path}: can't be read: {error.strerror or error}") from error
+
+
+def scan_lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
+    """The same of some lines of that file; first: number of the first one. Raises ManifestError for an endless one."""
+    for number, raw in enumerate(lines, start=first):
+        if len(raw) > MAX_LINE:
+            raise ManifestError(f"{path}:{number}: a line of more than {MAX_LINE >> 20} MB: not a manifest")
+        if raw.strip():
+            yield number, _parse(raw, path, number)
 
 
 def _scan_array(path: Path, raw: bytes) -> Iterator[tuple[int, dict[str, Any] | Fault]]:

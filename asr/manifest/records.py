@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from asr.errors import AudioError, ManifestError
 from asr.files import atomic, real_path
 from asr.manifest.faults import Fault, FaultyManifestError
-from asr.manifest.json_lines import scan_json
+from asr.manifest.json_lines import scan_json, scan_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -89,9 +89,17 @@ def iter_manifest(path: str | Path) -> Iterator[Utterance]:
 
 def scan_manifest(path: str | Path) -> Iterator[Utterance | Fault]:
     """Each row as an utterance, or all faults that keep it from being one. Raises ManifestError."""
-    path = Path(path)
+    return _understood(scan_json(Path(path)), Path(path))
+
+
+def scan_rows(lines: Iterable[bytes], path: Path, first: int) -> Iterator[Utterance | Fault]:
+    """The same of some lines of a manifest; first: the number of the first one."""
+    return _understood(scan_lines(lines, path, first), path)
+
+
+def _understood(rows: Iterable[tuple[int, dict[str, Any] | Fault]], path: Path) -> Iterator[Utterance | Fault]:
     folder = real_path(path.parent)
-    for line, values in scan_json(path):
+    for line, values in rows:
         if isinstance(values, Fault):
             yield values
             continue

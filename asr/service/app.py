@@ -12,13 +12,14 @@ from fastapi import FastAPI
 
 from asr.errors import CepstraError
 from asr.phrases import PhraseSet
-from asr.service import commands, health, openai, refusals
+from asr.service import commands, health, openai, page_routes, refusals, vosk, websocket
 from asr.service.gate import Gate
 from asr.service.metrics import Metrics
 from asr.service.pool import Pool
 from asr.service.state import State
 from asr.service.store import NAME, PhraseStore, Stored
 from asr.service.work import Checked  # noqa: TC001  fields are read below
+from asr.service.wyoming import serve_wyoming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,14 +35,16 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with tempfile.TemporaryDirectory(prefix="cepstra-") as folder:
             phrases = PhraseStore(None if settings.state is None else settings.state / "phrases")
+            given = [_read(file) for file in settings.phrases]
             pool = Pool(settings, phrases, metrics, Path(folder))
             await pool.start()
             try:
-                for file in settings.phrases:
-                    phrases.put(await _given(pool, file))
+                for name, text in given:
+                    phrases.put(await _checked(pool, name, text))
                 app.state.service = State(settings, metrics, phrases, pool, Path(folder))
                 app.state.transcriber = pool
-                yield
+                async with _wyoming(settings, pool):
+                    yield
             finally:
                 await pool.stop(settings.stop_seconds)
 
@@ -49,21 +52,44 @@ def create_app(settings: Settings) -> FastAPI:
         title="Cepstra", version=version("cepstra"), lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Spoken commands to text.",
     )  # fmt: skip
+    app.state.metrics = metrics
+    app.state.max_streams, app.state.stream_idle_seconds = settings.max_streams, settings.stream_idle_seconds
     refusals.install(app)
     app.include_router(openai.router())
     app.include_router(commands.router())
+    app.include_router(websocket.router())
+    app.include_router(vosk.router())
     app.include_router(health.router())
+    app.include_router(page_routes.router())
     app.add_middleware(Gate, settings=settings, metrics=metrics)
     return app
 
 
-async def _given(pool: Pool, file: Path) -> Stored:
-    """A phrase file of the settings, called by its name without the ending."""
-    phrases = PhraseSet.read(file)
+@asynccontextmanager
+async def _wyoming(settings: Settings, pool: Pool) -> AsyncIterator[None]:
+    """Its own port, where the settings name one."""
+    if settings.wyoming is None:
+        yield
+        return
+    server = await serve_wyoming(
+        settings.wyoming, pool, phrases=settings.wyoming_phrases, max_clients=settings.max_streams,
+        idle_seconds=settings.stream_idle_seconds,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        await server.stop()
+
+
+def _read(file: Path) -> tuple[str, str]:
+    """Name and text of a phrase file of the settings; it is called by its name without the ending."""
+    PhraseSet.read(file)  # whose faults name the file
     name = file.stem.lower().replace(" ", "-")
     if not NAME.fullmatch(name):
         raise CepstraError(f"{file}: {name!r} can't name a phrase set; rename the file to a-z, 0-9, - and _")
-    text = file.read_text(encoding="utf-8-sig")
+    return name, file.read_text(encoding="utf-8-sig")
+
+
+async def _checked(pool: Pool, name: str, text: str) -> Stored:
     checked: Checked = await pool.check_phrases(name, text)
-    del phrases
     return Stored(name, text, checked.sentences, checked.intents, checked.words, checked.samples, fixed=True)

@@ -90,9 +90,11 @@ def router() -> APIRouter:
         state = state_of(request)
         state.phrases.check_name(name)
         too_large = TooLargeError(f"the body is larger than {MAX_BYTES >> 10} KB; divide the set")
-        text = decoded(b"".join([chunk async for chunk in incoming(request, state.settings, MAX_BYTES, too_large)]))
+        text = decoded(
+            name, b"".join([chunk async for chunk in incoming(request, state.settings, MAX_BYTES, too_large)])
+        )
         if not text.strip():
-            raise PhrasesError("holds no sentence; send the text of a phrase file as the body")
+            raise PhrasesError(f"{name}: holds no sentence; send the text of a phrase file as the body")
         checked = await state.pool.check_phrases(name, text)
         stored = Stored(name, text, checked.sentences, checked.intents, checked.words, checked.samples)
         new = state.phrases.put(stored)

@@ -96,7 +96,7 @@ class Gate:
         """A page of somebody else's may make a browser ask us by another name, or open a WebSocket."""
         host = _name(headers.get("host", ""))
         allowed = self._settings.allowed_hosts or (LOOPBACK if self._settings.is_local else ())
-        if allowed and host not in (*allowed, self._settings.host):
+        if allowed and host not in {name.lower() for name in (*allowed, self._settings.host)}:
             raise ForbiddenError(f"host {host[:60]!r} is not among allowed_hosts")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
@@ -117,9 +117,10 @@ class Gate:
         found = [key for key in keys if hmac.compare_digest(key.key.get_secret_value().encode(), given.encode())]
         if not found:
             raise KeyRefusedError("no valid API key; send the header Authorization: Bearer KEY")
-        if not any(_opens(route, path) for route in found[0].routes):
+        opening = [key for key in found if any(_opens(route, path) for route in key.routes)]
+        if not opening:
             raise ForbiddenError(f"this key doesn't open {path[:100]}")
-        return found[0].name
+        return opening[0].name
 
     def _write(self, scope: Scope, status: int, seconds: float, request_id: str, key: str) -> None:
         route: Any = scope.get("route")

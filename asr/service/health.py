@@ -38,6 +38,7 @@ def router() -> APIRouter:
         state = state_of(request)
         state.metrics.workers.set(state.pool.workers)
         state.metrics.waiting.set(state.pool.waiting)
+        state.metrics.streams.set(getattr(request.app.state, "streams", 0))
         return Response(generate_latest(state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return routes

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 
+_UNSEEN = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
@@ -24,17 +26,18 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False, default=str)
+        line = json.dumps(fields, ensure_ascii=False, default=str)
+        # Clients have a say in it: nothing ends a line early, or is an order to a terminal
+        return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def install(level: int = logging.INFO) -> None:
-    """On standard error, for our loggers and those of what we stand on."""
+    """On standard error: our loggers, and warnings of all others, uvicorn's and asyncio's among them."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.captureWarnings(capture=True)
-    logging.lastResort = handler  # of all the others, from warnings on
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a client's broken form is the client's matter
-    for name in ("cepstra", "uvicorn.error"):
+    for name in ("", "cepstra"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level if name == "cepstra" else logging.WARNING)
+        logger.setLevel(level if name else logging.WARNING)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a client's damaged form is answered, and no warning

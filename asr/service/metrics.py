@@ -36,4 +36,4 @@ class Metrics:
             buckets=(1, 2, 4, 8, 16),
             registry=self.registry,
         )
-        self.streams = Gauge("cepstra_streams", "Open streams.", ("kind",), registry=self.registry)
+        self.streams = Gauge("cepstra_streams", "Open WebSockets.", registry=self.registry)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 
 from asr.service import answers
 from asr.service.described import RECEIVING, kinds, refusals
 from asr.service.errors import NotFoundError, RequestError
-from asr.service.refusals import described
+from asr.service.events import Events
 from asr.service.requests import form_body, transcribed, unless_gone
 from asr.service.state import state_of
 from asr.service.uploads import received
 from asr.writers import render
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from asr.service.state import State
     from asr.service.uploads import Form
 
@@ -101,50 +97,20 @@ async def _answer(request: Request, state: State, form: Form) -> Response:
 
 
 async def _streamed(request: Request, state: State, form: Form, boost: dict[str, float]) -> Response:
-    """Server-sent events, a delta for each part of a long recording as it is done."""
-    events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-    said: list[str] = []
-
-    def heard(text: str) -> None:
-        if text:
-            events.put_nowait({"type": "transcript.text.delta", "delta": (" " if said else "") + text})
-            said.append(text)
-
+    events = Events(form.file)
     file, form.sound = form.file, None  # the response outlives the form
-    work = asyncio.ensure_future(transcribed(state, file, boost=boost, lenient=True, heard=heard))
-    work.add_done_callback(lambda _: events.put_nowait(None))
-
-    async def body() -> AsyncIterator[str]:
-        try:
-            while (event := await events.get()) is not None:
-                yield _event(event)
-            result = work.result()
-            usage = answers.plain(result)["usage"]
-            yield _event({"type": "transcript.text.done", "text": result.text, "usage": usage})
-        except Exception as error:  # noqa: BLE001  the status has been sent: all that is left is to say it
-            yield _event({"type": "error", **described(error)[1]})
-        finally:
-            work.cancel()
-            file.unlink(missing_ok=True)
-
-    await asyncio.wait({work}, timeout=0.05)  # what fails at once gets the status that it should have
-    if work.done() and not work.cancelled() and work.exception() is not None:
-        file.unlink(missing_ok=True)
-        await work
-    del request
-    return StreamingResponse(body(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-
-
-def _event(fields: dict[str, Any]) -> str:
-    name = "error" if fields["type"] == "error" else fields["type"]
-    return f"event: {name}\ndata: {json.dumps(fields, ensure_ascii=False)}\n\n"
+    work = transcribed(state, file, boost=boost, lenient=True, heard=events.heard)
+    await unless_gone(request, events.begin(work))
+    return events
 
 
 def expected(prompt: str | None) -> dict[str, float]:
     """A prompt's words and phrases, each once; a sentence is taken for what stands between its commas."""
     from asr.boost import MAX_CHARACTERS, WEIGHT  # noqa: PLC0415  few requests have a prompt
 
-    pieces = (" ".join(piece.split()) for piece in _PIECES.split((prompt or "")[:LONGEST_PROMPT]))
+    pieces = [" ".join(piece.split()) for piece in _PIECES.split((prompt or "")[:LONGEST_PROMPT])]
+    if prompt and len(prompt) > LONGEST_PROMPT:
+        pieces.pop()  # it may be half a word
     return {piece: WEIGHT for piece in dict.fromkeys(pieces) if piece and len(piece) <= MAX_CHARACTERS}
 
 

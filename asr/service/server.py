@@ -82,8 +82,9 @@ async def _serve(settings: Settings, listener: socket.socket, url: str) -> None:
     app = create_app(settings)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", http=protocol(settings.idle_seconds),
-        ws="websockets-sansio", ws_max_size=1 << 20, server_header=False, timeout_keep_alive=30,
-        timeout_graceful_shutdown=round(settings.stop_seconds) + 1,
+        ws="websockets-sansio", ws_max_size=1 << 20,
+        ws_per_message_deflate=False,  # sound gains nothing, and a little of it could become any amount of memory
+        server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=round(settings.stop_seconds) + 1,
     )  # fmt: skip
     signals = _Signals()
     # By ourselves rather than by uvicorn, which prints the traceback of a start that fails

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PREFIX = "CEPSTRA_SERVE_"
 LEAST_KEY = 16  # characters: shorter ones can be guessed
+A_WEEK = 7 * 86400.0  # seconds; beyond some length the system's waits are errors
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -55,7 +56,9 @@ class ApiKey(BaseModel):
 class Settings(BaseSettings):
     """Everything that can be set. `description` is what the help and the documentation say."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, env_parse_none_str="null")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False, env_parse_none_str="null"
+    )
 
     host: str = Field("127.0.0.1", description="Address to listen at.")
     port: int = Field(8765, ge=0, le=65535, description="TCP port; 0 takes a free one.")
@@ -75,12 +78,12 @@ class Settings(BaseSettings):
     max_streams: int = Field(32, ge=0, le=100_000, description="WebSocket and Wyoming connections at one time.")
     max_upload_mb: float = Field(100.0, gt=0, le=100_000, description="Size of a recording (413 above).")
     max_seconds: float = Field(3600.0, gt=0, le=36_000, description="Length of a recording (413 above).")
-    upload_seconds: float = Field(300.0, gt=0, description="Time that a request may take to come in (408 after).")
-    idle_seconds: float = Field(15.0, gt=0, description="Time without a byte of a request that ends it.")
-    stream_idle_seconds: float = Field(3600.0, gt=0, description="Time without a message that ends a stream.")
-    task_seconds: float = Field(60.0, gt=0, description="Time after which a worker at one task is replaced.")
-    answer_seconds: float = Field(600.0, gt=0, description="Time that an answer may take (504 after).")
-    stop_seconds: float = Field(30.0, gt=0, description="Time to finish what was taken, at the end.")
+    upload_seconds: float = Field(300.0, gt=0, le=A_WEEK, description="Time for a request to come in (408 after).")
+    idle_seconds: float = Field(15.0, gt=0, le=A_WEEK, description="Time without a byte of a request that ends it.")
+    stream_idle_seconds: float = Field(3600.0, gt=0, le=A_WEEK, description="Time without a message that ends one.")
+    task_seconds: float = Field(60.0, gt=0, le=A_WEEK, description="Time after which a worker at one task is replaced.")
+    answer_seconds: float = Field(600.0, gt=0, le=A_WEEK, description="Time that an answer may take (504 after).")
+    stop_seconds: float = Field(30.0, gt=0, le=A_WEEK, description="Time to finish what was taken, at the end.")
     worker_memory_mb: int = Field(2048, ge=0, description="Memory of a worker; 0 sets no limit.")
     api_keys: tuple[ApiKey, ...] = Field((), description="Keys, one of which a request must show; none: open to all.")
     allowed_hosts: tuple[str, ...] = Field(
@@ -128,8 +131,8 @@ def load(file: Path | None, given: Mapping[str, Any]) -> Settings:
         if key not in known:
             raise ConfigError(f"{file}: unknown setting {key}; {_meant(str(key), known)}")
     for name in os.environ:
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX).lower() not in known:
-            meant = _meant(name.removeprefix(PREFIX).lower(), known)
+        if name.upper().startswith(PREFIX) and name[len(PREFIX) :].lower() not in known:
+            meant = _meant(name[len(PREFIX) :].lower(), known)
             raise ConfigError(f"environment variable {name}: unknown setting; {meant}")
 
     class _Settings(Settings):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from asr.errors import CepstraError, PhrasesError
 from asr.files import make_folder, write_atomically
-from asr.service.errors import ConflictError, NotFoundError, RequestError
+from asr.service.errors import ConflictError, FullError, NotFoundError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST = 1000  # sets
 MAX_BYTES = 1 << 20  # of a set's text
+_log = logging.getLogger("cepstra.service")
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,13 @@ class PhraseStore:
             raise ConflictError(f"there are {MOST} sets already; delete one first", param="name")
 
     def put(self, stored: Stored) -> bool:
-        """Keep it; whether its name is new. Raises CepstraError where it can't be written; then nothing changes."""
+        """Keep it; whether its name is new. Raises FullError where it can't be written; then nothing changes."""
         if self._folder is not None and not stored.fixed:
-            write_atomically(self._file(stored.name), json.dumps(asdict(stored)))
+            try:
+                write_atomically(self._file(stored.name), json.dumps(asdict(stored)))
+            except CepstraError as error:
+                _log.error("a phrase set was not kept: %s", error)
+                raise FullError("the service can't keep this on its disk; try again later") from None
         new = stored.name not in self._sets
         self._sets[stored.name] = stored
         return new
@@ -99,13 +105,14 @@ class PhraseStore:
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
 
 
-def decoded(data: bytes) -> str:
-    """The text of a phrase file as it was sent. Raises PhrasesError."""
+def decoded(name: str, data: bytes) -> str:
+    """The text of a phrase file as it was sent. Raises PhrasesError, with line and column."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise PhrasesError(f"line {line}: not UTF-8 text; send the file as UTF-8") from None
+        *before, last = data[: error.start].decode("utf-8-sig").split("\n")
+        place = f"{name}:{len(before) + 1}:{len(last) + 1}"
+        raise PhrasesError(f"{place}: not UTF-8 text; send the file as UTF-8") from None
 
 
 def _read(file: Path) -> Stored:

@@ -30,9 +30,20 @@ class Urgency(IntEnum):
 class Transcriber(Protocol):
     """The pool of workers, or what stands in for it."""
 
-    rate: int  # Hz, of samples
-    model: str  # the bundle's name
-    language: str  # ISO 639-1
+    @property
+    def rate(self) -> int:
+        """Hz, of samples."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The bundle's name."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """ISO 639-1."""
+        ...
 
     async def transcribe(
         self,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_FIELDS = 64
 FIELD_BYTES = 1 << 16
-HEADER_BYTES = 1 << 13
+HEADER_BYTES = 1 << 12  # of a part, all of them; the parser itself allows little more
 FORM_BYTES = 1 << 20  # of everything around the sound
 
 
@@ -85,10 +85,10 @@ async def received(request: Request, settings: Settings, spool: Path) -> AsyncIt
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise RequestError("send the recording as multipart/form-data, in the field file", param="file")
     reader = _Reader(spool, settings)
-    parser = MultipartParser(options[b"boundary"], reader.callbacks())
     began = time.monotonic()
     try:
         try:
+            parser = MultipartParser(options[b"boundary"], reader.callbacks())  # it refuses long boundaries
             async for chunk in incoming(
                 request, settings, settings.max_upload_bytes + FORM_BYTES, _too_large(settings)
             ):
@@ -117,6 +117,7 @@ class _Reader:
         self.ended = False
         self._headers: dict[bytes, bytes] = {}
         self._header, self._value, self._data = b"", b"", b""
+        self._header_bytes = 0  # of all headers of a part
         self._name = ""
         self._file: BinaryIO | None = None
         self._count = 0
@@ -144,18 +145,20 @@ class _Reader:
         if self._count > MOST_FIELDS:
             raise RequestError(f"the form has more than {MOST_FIELDS} fields; leave some out")
         self._headers, self._header, self._value, self._data, self._name = {}, b"", b"", b"", ""
+        self._header_bytes = 0
 
     def _on_field(self, data: bytes, start: int, end: int) -> None:
         self._header += data[start:end]
-        self._check_header()
+        self._check_header(end - start)
 
     def _on_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
-        self._check_header()
+        self._check_header(end - start)
 
-    def _check_header(self) -> None:
-        if len(self._header) + len(self._value) > HEADER_BYTES:
-            raise RequestError("a header of the form is too long; shorten the file's name")
+    def _check_header(self, more: int) -> None:
+        self._header_bytes += more
+        if self._header_bytes > HEADER_BYTES:
+            raise RequestError("the headers of a part of the form are too long; shorten the file's name")
 
     def _header_end(self) -> None:
         self._headers[self._header.lower()] = self._value

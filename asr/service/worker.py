@@ -24,6 +24,7 @@ from asr.phrases import PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer, cut
 from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
+from audio.errors import TooLongError
 from audio.reading import audio_info, read_audio
 
 if TYPE_CHECKING:
@@ -223,4 +224,7 @@ def _without_path(error: CepstraError, sound: Path) -> CepstraError:
     """Whoever sent it knows nothing of the service's files."""
     if not isinstance(error, AudioError):
         return error
-    return AudioError(str(error).replace(f"{sound}: ", "").replace(str(sound), "the file"))
+    message = str(error).replace(f"{sound}: ", "").replace(str(sound), "the file")
+    if isinstance(error, TooLongError):  # as decoding shows, where no header says so
+        return TooLargeError(f"file: {message}", param="file")
+    return AudioError(message)

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from asr.asked import check_asked, read_asked
 from asr.errors import ConfigError, SynthesisError
 from asr.files import make_folder, write_atomically
 from asr.lock import locked
@@ -71,18 +72,15 @@ class Folder:
         settings, or files of the same names that no run has written.
         """
         settings = json.loads(json.dumps({"format": FORMAT, **settings}))  # as it is read
-        old = self._old()
+        old = read_asked(self.settings)
         if old is None:
             foreign = [path.name for path in (self.audio, *map(self.manifest, splits)) if path.exists()]
             if foreign:
                 raise ConfigError(f"{self.path}: holds {foreign[0]}, not written by a run; choose another folder")
         elif restart:
             self._clear(old.get("splits", []))
-        elif old != settings:
-            changed = ", ".join(key for key in settings if old.get(key) != settings[key]) or "format"
-            raise ConfigError(
-                f"{self.path}: holds a run with other settings ({changed}); choose another folder, or --restart"
-            )
+        else:
+            check_asked(self.path, old, settings, "choose another folder, or --restart")
         make_folder(self.audio, SynthesisError)
         for part in self.audio.glob(".*.part"):  # of a run that was killed
             part.unlink(missing_ok=True)
@@ -121,17 +119,6 @@ class Folder:
         for split, path in paths.items():
             write_manifest(path, utterances[split])
         return paths
-
-    def _old(self) -> dict[str, Any] | None:
-        try:
-            old = json.loads(self.settings.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError):
-            old = None
-        if not isinstance(old, dict) or "format" not in old:
-            raise ConfigError(f"{self.settings}: not written by a run, and would be replaced; choose another folder")
-        return old
 
     def _whole(self, index: int) -> bool:
         """Whether an utterance's file is there and holds something: a full disk may leave it empty."""

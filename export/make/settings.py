@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from asr.asked import check_asked, digest_of
 from asr.errors import ConfigError
 from asr.files import make_folder, real_path, write_atomically
 from asr.lock import locked
@@ -59,7 +59,7 @@ class MakeSettings:
         """With digests of the files, so that a changed one is noticed."""
         found = asdict(self)
         files = [self.phrases, *self.recordings, *self.base, self.start_from]
-        found["digests"] = [_digest(path) for path in files]
+        found["digests"] = [digest_of(path) for path in files]
         found[_MARK] = FORMAT
         plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
         return plain
@@ -131,12 +131,9 @@ class Workshop:
                     raise ConfigError(f"{self.path}: holds something else; name another folder with --work")
             elif restart or not self.speech.exists():  # nothing was made
                 self._clear()
-            elif old != asked:
-                changed = ", ".join(key for key in asked if old.get(key) != asked[key]) or "format"
-                raise ConfigError(
-                    f"{self.path}: holds a run with other settings ({changed}); --restart begins anew, and --work "
-                    "names another folder"
-                )
+            else:
+                remedy = "--restart begins anew, and --work names another folder"
+                check_asked(self.path, old, asked, remedy)
             write_atomically(self.settings, json.dumps(asked, indent=1) + "\n", ConfigError)
             yield
 
@@ -154,10 +151,3 @@ class Workshop:
             shutil.rmtree(folder, ignore_errors=True)
         for file in (self.training, self.settings, self.draft, self.report, *(self.own(split) for split in SPLIT)):
             file.unlink(missing_ok=True)
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read ({error.strerror}); check the path") from None

@@ -86,7 +86,7 @@ def test_endless_noise_says_nothing_and_fills_nothing(recognizer: Recognizer) ->
     rng = np.random.default_rng(0)
     for _ in range(60):
         assert not list(listener.feed(rng.normal(0, 0.03, RATE).astype(np.float32)))
-        assert len(listener._kept) <= 31 * RATE
+        assert listener.held <= 31 * RATE
     assert not list(listener.finish())
 
 
