@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -128,6 +129,20 @@ def test_what_is_not_done_in_time_is_told_to_come_back(tmp_path: Path, long: Pat
                 assert read_all(uploading).startswith(b"HTTP/1.1 503")
         assert live.process.wait(60) == 0
         _nothing_is_left(live, workers)
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        listener.settimeout(60)
+        with served(tmp_path, workers=1, environment={"NOTIFY_SOCKET": address}) as live:
+            assert listener.recv(100) == b"READY=1"
+            for pid in [live.process.pid, *live.workers()]:  # as where a whole control group is told
+                os.kill(pid, signal.SIGTERM)
+            assert listener.recv(100) == b"STOPPING=1"
+            assert live.process.wait(60) == 0
+            assert not [line for line in live.lines() if line["level"] != "info"]  # no worker had to be replaced
 
 
 def test_workers_end_with_a_server_that_is_killed_whatever_they_are_at(tmp_path: Path, long: Path) -> None:
