@@ -90,9 +90,8 @@ def router() -> APIRouter:
         state = state_of(request)
         state.phrases.check_name(name)
         too_large = TooLargeError(f"the body is larger than {MAX_BYTES >> 10} KB; divide the set")
-        text = decoded(
-            name, b"".join([chunk async for chunk in incoming(request, state.settings, MAX_BYTES, too_large)])
-        )
+        async with incoming(request, state.settings, MAX_BYTES, too_large) as chunks:
+            text = decoded(name, b"".join([chunk async for chunk in chunks]))
         if not text.strip():
             raise PhrasesError(f"{name}: holds no sentence; send the text of a phrase file as the body")
         checked = await state.pool.check_phrases(name, text)

@@ -90,9 +90,9 @@ async def received(request: Request, settings: Settings, spool: Path) -> AsyncIt
         try:
             parser = MultipartParser(options[b"boundary"], reader.callbacks())  # it refuses long boundaries
             most = settings.max_upload_bytes + FORM_BYTES
-            chunks = incoming(request, settings, most, _too_large(settings))
-            async for chunk in _begun(chunks, options[b"boundary"]):
-                parser.write(chunk)
+            async with incoming(request, settings, most, _too_large(settings)) as chunks:
+                async for chunk in _begun(chunks, options[b"boundary"]):
+                    parser.write(chunk)
             parser.finalize()
         except FormParserError:
             raise RequestError("the form is damaged; send it as multipart/form-data") from None
