@@ -226,8 +226,8 @@ def test_a_full_disk_is_told_and_others_are_served(tmp_path: Path, limit: str) -
     temporary.mkdir()
     hour = tmp_path / "hour.flac"  # of silence: little to send, 19 MB of samples
     soundfile.write(hour, np.zeros(300 * 16000, np.float32), 16000)
-    large = tmp_path / "large.wav"  # more than there is room for
-    soundfile.write(large, np.zeros(5_000_000, np.int16), 16000)
+    large = tmp_path / "large.wav"  # 44 bytes more than a file may have: a last write that is cut short is no success
+    soundfile.write(large, np.zeros(4 << 20, np.int16), 16000)
     with _small_disk(temporary, 10) if limit == "disk" else _no_disk() as mounted:
         if limit == "disk" and not mounted:
             pytest.skip("no right to mount a file system")
