@@ -89,7 +89,7 @@ def test_killed_workers_new_bundles_and_sigterm_under_load_lose_no_request(tmp_p
         os.kill(live.workers()[0], signal.SIGKILL)
         assert eventually(lambda: len(live.workers()) == 3)
         count = len(answers)
-        assert eventually(lambda: len(answers) > count + 8)
+        assert eventually(lambda: len(answers) > count + 4)
         assert live.health()["model"] == "second"
 
         over.set()
