@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from asr.service.errors import ServiceError, SlowError
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
     from asr.service.settings import Settings
 
 
+DRAIN_SECONDS = 5.0
+DRAIN_BYTES = 1 << 27
+
+
 async def incoming(request: Request, settings: Settings, most: int, too_large: ServiceError) -> AsyncIterator[bytes]:
     """Chunks as they come. Raises too_large above `most` bytes, SlowError, ClientDisconnect."""
     stated = request.headers.get("content-length", "")
+    stream = request.stream()
     if stated.isdecimal() and int(stated) > most:
+        if "expect" not in request.headers:  # one that asks first sends nothing when it is refused
+            await _drain(stream)
         raise too_large
     received = 0
-    stream = request.stream()
     end = asyncio.get_running_loop().time() + settings.upload_seconds
     while True:
         left = end - asyncio.get_running_loop().time()
@@ -34,5 +41,15 @@ async def incoming(request: Request, settings: Settings, most: int, too_large: S
             return
         received += len(chunk)
         if received > most:
+            await _drain(stream)
             raise too_large
         yield chunk
+
+
+async def _drain(stream: AsyncIterator[bytes]) -> None:
+    """Take some of what is still coming: a connection that is closed on a client in mid-sentence loses the answer."""
+    drained = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while drained < DRAIN_BYTES and (chunk := await anext(stream, None)) is not None:
+                drained += len(chunk)

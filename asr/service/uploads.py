@@ -89,9 +89,9 @@ async def received(request: Request, settings: Settings, spool: Path) -> AsyncIt
     try:
         try:
             parser = MultipartParser(options[b"boundary"], reader.callbacks())  # it refuses long boundaries
-            async for chunk in incoming(
-                request, settings, settings.max_upload_bytes + FORM_BYTES, _too_large(settings)
-            ):
+            most = settings.max_upload_bytes + FORM_BYTES
+            chunks = incoming(request, settings, most, _too_large(settings))
+            async for chunk in _begun(chunks, options[b"boundary"]):
                 parser.write(chunk)
             parser.finalize()
         except FormParserError:
@@ -102,6 +102,24 @@ async def received(request: Request, settings: Settings, spool: Path) -> AsyncIt
         yield reader.form
     finally:
         reader.close()
+
+
+async def _begun(chunks: AsyncIterator[bytes], boundary: bytes) -> AsyncIterator[bytes]:
+    """The same bytes, if they begin with the boundary: what the parser makes of others hangs on where chunks end."""
+    begin = b"--" + boundary
+    head: bytes | None = b""
+    async for chunk in chunks:
+        if head is None:
+            yield chunk
+            continue
+        head += chunk
+        if len(head) >= len(begin) + 2:
+            if not head.removeprefix(b"\r\n").startswith(begin):
+                raise RequestError("the form does not begin with its boundary; send it as multipart/form-data")
+            yield head
+            head = None
+    if head:
+        yield head
 
 
 def _too_large(settings: Settings) -> TooLargeError:

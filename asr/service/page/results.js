@@ -86,7 +86,7 @@ export class Result {
   /** answer: of the service. phrases: the set's name, or null for free text. */
   async done(answer, phrases) {
     const title = phrases ? (answer.command?.sentence ?? commandLine(answer)) : answer.text || "Nobody speaks in it";
-    this.#become("done", title, lasting(answer.duration), phrases ? `“${phrases}”` : "free text");
+    this.#become("working", title, lasting(answer.duration), phrases ? `“${phrases}”` : "free text");
     this.#sound ??= await decode(this.#blob, answer.duration);
     const { node, buttons } = wordList(answer, this.#sound && ((from, to, button) => this.#play(from, to, button)));
     this.#timeline?.close();
@@ -101,6 +101,7 @@ export class Result {
         this.#footer(),
       ].filter(Boolean),
     );
+    this.node.dataset.state = "done";
   }
 
   #footer() {

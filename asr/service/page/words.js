@@ -4,13 +4,13 @@ import { el } from "./dom.js";
 import { clock, percent, seconds } from "./format.js";
 
 const MANY = 60; // more words than that show their facts only when asked
-// How sure a word is shows in its line, too: whole, broken, or dots
+// How sure a word is, in whole per cent, shows in its line too: whole, broken, or dots
 const LEVELS = [
-  { least: 0.85, name: "sure", said: "sure" },
-  { least: 0.6, name: "fair", said: "fairly sure" },
+  { least: 85, name: "sure", said: "sure" },
+  { least: 60, name: "fair", said: "fairly sure" },
   { least: 0, name: "unsure", said: "unsure" },
 ];
-const levelOf = (confidence) => LEVELS.find(({ least }) => confidence >= least) ?? LEVELS.at(-1);
+const levelOf = (confidence) => LEVELS.find(({ least }) => Math.round(100 * confidence) >= least) ?? LEVELS.at(-1);
 
 /** What the three kinds of lines mean, for people. */
 export const legend = () =>

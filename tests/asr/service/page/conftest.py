@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 import uvicorn
 from playwright.sync_api import sync_playwright
@@ -86,6 +87,15 @@ def service() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture
+def sets(service: str) -> Iterator[httpx.Client]:
+    """The service's phrase sets, of which none are left behind."""
+    with httpx.Client(base_url=service) as client:
+        yield client
+        for each in client.get("/v1/phrases").json()["phrases"]:
+            client.delete(f"/v1/phrases/{each['name']}")
 
 
 @pytest.fixture(scope="package")

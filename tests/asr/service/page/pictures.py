@@ -56,7 +56,7 @@ def _heard(page: Page, name: str) -> None:
 
 def take(browser: Browser, url: str, folder: Path) -> None:
     """page.png, page-command.png, page-phone.png and page-api.png."""
-    page = _opened(browser, url, viewport={"width": 1120, "height": 980})
+    page = _opened(browser, url, viewport={"width": 1120, "height": 980}, reduced_motion="reduce")
     page.click("#new-set")
     page.fill("#set-name", "machines")
     page.fill("#set-text", PHRASES)
@@ -73,12 +73,14 @@ def take(browser: Browser, url: str, folder: Path) -> None:
     page.screenshot(path=folder / "page.png")
     phone = _opened(
         browser, url, viewport={"width": 360, "height": 780}, device_scale_factor=2, has_touch=True, is_mobile=True,
-        color_scheme="dark",
+        color_scheme="dark", reduced_motion="reduce",
     )  # fmt: skip
     _heard(phone, "five_five_two_eight_five")
     phone.screenshot(path=folder / "page-phone.png")
     api = _opened(browser, url + "docs", viewport={"width": 1120, "height": 860})
     api.screenshot(path=folder / "page-api.png")
+    for opened in (page, phone, api):
+        opened.close()
 
 
 def main() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -12,6 +14,8 @@ from asr.service.page_routes import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
 
 FILES = sorted(path for path in FOLDER.iterdir() if path.is_file())
 POLICY = {
@@ -82,6 +86,18 @@ def test_nothing_is_taken_from_elsewhere_or_written_as_markup(path: object) -> N
     if str(path).endswith(".html"):
         assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
         assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text))
+
+
+@pytest.mark.usefixtures("sets")
+def test_the_pictures_of_the_documentation_can_be_taken_anew(browser: Browser, service: str, tmp_path: Path) -> None:
+    program = runpy.run_path(str(Path(__file__).with_name("pictures.py")))
+    program["take"](browser, service + "/", tmp_path)
+    taken = {path.name for path in tmp_path.iterdir()}
+    page = (program["ROOT"] / "docs" / "page.md").read_text(encoding="utf-8")
+    assert taken == set(re.findall(r"page[\w-]*\.png", page))
+    for name in taken:
+        assert 20_000 < (tmp_path / name).stat().st_size < 300_000
+        assert (program["ROOT"] / "docs" / name).stat().st_size < 300_000
 
 
 def _colours(scheme: str) -> dict[str, str]:

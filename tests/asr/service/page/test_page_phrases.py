@@ -12,8 +12,6 @@ import pytest
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Page, Route
 
     from tests.asr.service.page.conftest import Watched
@@ -26,15 +24,6 @@ intents:
   faster: "{machine} speed up"
   slower: "{machine} slow down"
 """
-
-
-@pytest.fixture
-def sets(service: str) -> Iterator[httpx.Client]:
-    """The service's phrase sets, of which none are left behind."""
-    with httpx.Client(base_url=service) as client:
-        yield client
-        for each in client.get("/v1/phrases").json()["phrases"]:
-            client.delete(f"/v1/phrases/{each['name']}")
 
 
 def _chosen(page: Page) -> str:
