@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("cepstra.service")
 BACKLOG = 2048
+LAST_WORDS = 1.0  # seconds to say that the service is stopping, where somebody doesn't want to wait
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -70,6 +71,11 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         # uvicorn's own raises the signal again when it returns, which would end the process before the workers
         return nullcontext()
+
+    def drop(self) -> None:
+        """Whoever is still connected."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         _notify("STOPPING=1")
@@ -118,6 +124,7 @@ class _Signals:
         if self._server is not None and self._pool is not None:
             if self._server.should_exit:  # asked for twice: somebody doesn't want to wait
                 self._pool.hurry()
+                asyncio.get_running_loop().call_later(LAST_WORDS, self._server.drop)
             self._server.should_exit = True
         elif self._main is not None:
             self._main.cancel()

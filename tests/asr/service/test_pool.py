@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import warnings
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ import pytest
 import soundfile
 
 from asr.errors import AudioError, CepstraError
-from asr.recognizer import Recognizer
+from asr.recognizer import DEFAULT_BUNDLE, Recognizer
 from asr.service import handle
 from asr.service.errors import BusyError, LateError, ServiceError
 from asr.service.metrics import Metrics
@@ -25,13 +27,17 @@ from asr.service.pool import Pool
 from asr.service.settings import load
 from asr.service.store import PhraseStore
 from asr.service.transcriber import Urgency
-from asr.service.work import Open
+from asr.service.work import Manner, Open, Setup, Transcribe
+from asr.service.worker import Worker
+from audio.reading import read_audio
 from tests.asr.service import standin
 from tests.asr.service.live import SAMPLES, SPEED_UP, children, is_zombie
 from tests.asr.service.standin import ENDS, GOOD, HANGS, NO_PICKLE, SLOW, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+    from numpy.typing import NDArray
 
     from asr.results import Result
 
@@ -495,3 +501,27 @@ def test_real_workers_decode_what_the_recogniser_does_also_when_they_are_killed(
             assert not samples.exists()
 
     _run(test)
+
+
+def test_what_no_library_documents_costs_one_request_and_no_worker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def read(file: Path, **options: Any) -> NDArray[np.float32]:
+        if file.name == "odd":
+            raise ValueError("a fault of a library")
+        return read_audio(file, **options)
+
+    monkeypatch.setattr("asr.service.worker.read_audio", read)
+    odd = tmp_path / "odd"
+    shutil.copyfile(SPEED_UP, odd)
+    with warnings.catch_warnings():
+        worker = Worker(Setup(DEFAULT_BUNDLE, beam=1, threads=1, max_seconds=60.0))
+        timed = worker.answer(Transcribe((SPEED_UP, odd, SPEED_UP), Manner()))
+        opened = worker.answer(Open(odd, tmp_path / "samples"))
+    first, refused, last = timed.answer
+    assert first.text == last.text == "computer speed up"
+    for answer, faults in ((refused, timed.faults), (opened.answer, opened.faults)):
+        assert isinstance(answer, ServiceError)
+        assert "library" not in str(answer)  # that is for the log
+        assert len(faults) == 1
+        assert "a fault of a library" in faults[0]
