@@ -33,7 +33,7 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="A YAML file of settings; docs/service.md lists them.")
     ] = None,
 ) -> None:
-    """A service for other programs: OpenAI's interface, commands, streams, and a page.
+    """A service: OpenAI's interface, commands, streams, a page.
 
     Settings also come from a file and from CEPSTRA_SERVE_… in the environment. SIGHUP reads the bundle again.
     """
