@@ -71,7 +71,7 @@ class Watched:
             context.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def service() -> Iterator[str]:
     """Where the service answers, with the model that ships."""
     server = uvicorn.Server(
@@ -98,7 +98,7 @@ def sets(service: str) -> Iterator[httpx.Client]:
             client.delete(f"/v1/phrases/{each['name']}")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium whose microphone hears SPOKEN from the start of each recording, and silence after it."""
     if CHROMIUM is None:
