@@ -37,11 +37,11 @@ def verbose(result: Result, language: str, granularities: list[str]) -> dict[str
     return answer
 
 
-def command(result: Result, phrases: str) -> dict[str, Any]:
-    """Which command was meant."""
+def command(result: Result, phrases: str, threshold: float) -> dict[str, Any]:
+    """Which command was meant. threshold: the least confidence that makes one."""
     fields = result.to_dict()
     del fields["audio_filepath"], fields["segments"]
-    return {"phrases": phrases, **fields}
+    return {"phrases": phrases, "threshold": round(threshold, 3), **fields}
 
 
 def _segment(number: int, segment: Segment, words: tuple[Word, ...], *, nothing: bool) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import tempfile
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 
-from asr.errors import CepstraError
+from asr.errors import CepstraError, ConfigError
 from asr.phrases import PhraseSet
 from asr.service import commands, health, openai, page_routes, refusals, vosk, websocket
 from asr.service.gate import Gate
@@ -52,6 +54,8 @@ def create_app(settings: Settings) -> FastAPI:
         title="Cepstra", version=version("cepstra"), lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Spoken commands to text.",
     )  # fmt: skip
+    # As FastAPI's documentation advises
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     app.state.metrics = metrics
     app.state.max_streams, app.state.stream_idle_seconds = settings.max_streams, settings.stream_idle_seconds
     refusals.install(app)
@@ -61,8 +65,43 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(vosk.router())
     app.include_router(health.router())
     app.include_router(page_routes.router())
+    _check_routes(settings, app)
     app.add_middleware(Gate, settings=settings, metrics=metrics)
     return app
+
+
+def _check_routes(settings: Settings, app: FastAPI) -> None:
+    """A key that opens nothing is a slip of the pen. Raises ConfigError."""
+    paths = sorted({path for route in app.routes if (path := getattr(route, "path", None))})
+    for key in settings.api_keys:
+        for wanted in key.routes:
+            if not any(_leads_to(wanted, path) for path in paths):
+                near = difflib.get_close_matches(wanted, paths, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(paths)}"
+                raise ConfigError(f"setting api_keys: key {key.name!r}: no such route as {wanted}; {hint}")
+
+
+def _leads_to(wanted: str, path: str) -> bool:
+    """Whether a path is that route or below it: /v1 and /v1/phrases/mine both lead to /v1/phrases/{name}."""
+    parts, there = wanted.strip("/").split("/"), path.strip("/").split("/")
+    return wanted == "/" or (
+        len(parts) <= len(there)
+        and all(part == other or other.startswith("{") for part, other in zip(parts, there, strict=False))
+    )
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, without the answers that FastAPI would have given, had it checked what we check."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        for path in document["paths"].values():
+            for operation in path.values():
+                if "HTTPValidationError" in str(operation["responses"].get("422")):
+                    del operation["responses"]["422"]
+        for name in ("HTTPValidationError", "ValidationError"):
+            document["components"]["schemas"].pop(name, None)
+        app.openapi_schema = document
+    return app.openapi_schema
 
 
 @asynccontextmanager

@@ -68,7 +68,9 @@ def router() -> APIRouter:
             threshold = form.number("threshold", 0, 1)
             state.metrics.stages.labels("upload").observe(form.seconds)
             work = transcribed(state, form.file, phrases=state.phrases.get(phrases).name, threshold=threshold)
-            return answers.command(await unless_gone(request, work), phrases)
+            return answers.command(
+                await unless_gone(request, work), phrases, state.pool.threshold if threshold is None else threshold
+            )
 
     @routes.get("/phrases", summary="The phrase sets", responses=refusals())
     async def every(request: Request) -> dict[str, Any]:
@@ -89,6 +91,9 @@ def router() -> APIRouter:
     async def put(request: Request, name: str) -> Response:
         state = state_of(request)
         state.phrases.check_name(name)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind.startswith("multipart/"):  # what curl -d sends has the other kind of a form, but may be right
+            raise RequestError("send the phrase file itself as the body, as `curl -T FILE` does, not a form")
         too_large = TooLargeError(f"the body is larger than {MAX_BYTES >> 10} KB; divide the set")
         async with incoming(request, state.settings, MAX_BYTES, too_large) as chunks:
             text = decoded(name, b"".join([chunk async for chunk in chunks]))

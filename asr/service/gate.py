@@ -14,6 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
+from asr.service import logs
 from asr.service.errors import BusyError, ForbiddenError, KeyRefusedError
 from asr.service.refusals import described
 from asr.service.settings import LOOPBACK
@@ -44,7 +45,8 @@ class Gate:
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
         request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
-        scope.setdefault("state", {})["request_id"] = request_id
+        logs.request_id.set(request_id)
+        scope.setdefault("state", {})
         began, status, started = time.monotonic(), 0, False
 
         async def answering(message: Message) -> None:
@@ -72,12 +74,13 @@ class Gate:
                 error = BusyError("the service is stopping; try again", retry_after=1)
             code, content, more = described(error)
             status = code
+            scope["state"]["code"] = content["error"]["code"]
             if scope["type"] == "websocket":
                 # Before it is accepted this is answered with 403
                 await send({"type": "websocket.close", "code": 1008, "reason": content["error"]["message"][:120]})
             elif not started:
                 await JSONResponse(content, code, more)(scope, receive, answering)
-        self._write(scope, status, time.monotonic() - began, request_id, key)
+        self._write(scope, status, time.monotonic() - began, key)
 
     async def _with_room(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] in ("POST", "PUT"):
@@ -122,21 +125,21 @@ class Gate:
             raise ForbiddenError(f"this key doesn't open {path[:100]}")
         return opening[0].name
 
-    def _write(self, scope: Scope, status: int, seconds: float, request_id: str, key: str) -> None:
+    def _write(self, scope: Scope, status: int, seconds: float, key: str) -> None:
         route: Any = scope.get("route")
-        path = getattr(route, "path", "other")
+        path = getattr(route, "path", "page" if scope["path"].startswith("/page/") else "other")
         self._metrics.requests.labels(path, str(status)).inc()
         self._metrics.stages.labels("request").observe(seconds)
-        if status >= 500:
-            self._metrics.errors.labels(str(status)).inc()
+        code = scope["state"].get("code", "")
+        if status >= 400 and status != 499:
+            self._metrics.errors.labels(code or str(status)).inc()
         fields = {
-            "request": request_id,
             "method": scope.get("method", "WS"),
             "path": path if route is not None else scope["path"][:200],
             "status": status,
             "ms": round(1000 * seconds, 1),
         }
-        _log.info("answered", extra=fields | ({"key": key} if key else {}))
+        _log.info("answered", extra=fields | {name: value for name, value in (("code", code), ("key", key)) if value})
 
 
 def _name(host: str) -> str:

@@ -26,6 +26,7 @@ def router() -> APIRouter:
             "live": True,
             "ready": ready,
             "model": pool.model,
+            "bundle": pool.digest,
             "workers": pool.workers,
             "waiting": pool.waiting,
         }

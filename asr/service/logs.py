@@ -6,10 +6,15 @@ import json
 import logging
 import re
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 
 _UNSEEN = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""Of the request that is being answered, so that its lines can be told from others."""
 
 
 class JsonLines(logging.Formatter):
@@ -22,6 +27,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **({"request": request_id.get()} if request_id.get() else {}),
             **{name: value for name, value in vars(record).items() if name not in _OWN},
         }
         if record.exc_info:

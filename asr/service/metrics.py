@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120)
 
@@ -12,6 +12,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self.requests = Counter("cepstra_requests", "Requests answered.", ("route", "status"), registry=self.registry)
         self.audio = Counter("cepstra_audio_seconds", "Seconds of sound transcribed.", registry=self.registry)
         self.stages = Histogram(
@@ -30,10 +31,15 @@ class Metrics:
         self.errors = Counter("cepstra_errors", "Requests that failed, by code.", ("code",), registry=self.registry)
         self.workers = Gauge("cepstra_workers", "Workers that are ready.", registry=self.registry)
         self.restarts = Counter("cepstra_worker_restarts", "Workers that had to be replaced.", registry=self.registry)
+        self.reloads = Counter("cepstra_reloads", "Bundles read again.", ("outcome",), registry=self.registry)
+            "cepstra_reloads", "Bundles read again, by outcome.", ("outcome",), registry=self.registry
+        )
         self.batch = Histogram(
             "cepstra_batch_recordings",
             "Recordings decoded together.",
             buckets=(1, 2, 4, 8, 16),
             registry=self.registry,
         )
+        for outcome in ("taken", "refused"):  # there from the start, so that a rate shows the first
+            self.reloads.labels(outcome)
         self.streams = Gauge("cepstra_streams", "Open WebSockets.", registry=self.registry)

@@ -71,6 +71,16 @@ class Pool:
         return self.ready.model
 
     @property
+    def digest(self) -> str:
+        """Tells bundles of one name apart."""
+        return self.ready.digest
+
+    @property
+    def threshold(self) -> float:
+        """The least confidence of a command."""
+        return self.ready.threshold
+
+    @property
     def language(self) -> str:
         """ISO 639-1."""
         return self.ready.language
@@ -84,6 +94,11 @@ class Pool:
     def waiting(self) -> int:
         """Tasks that no worker has taken."""
         return self._queue.waiting
+
+    @property
+    def requests(self) -> int:
+        """That are being answered."""
+        return self._requests
 
     @property
     def is_stopping(self) -> bool:
@@ -105,9 +120,13 @@ class Pool:
             self._reloader = asyncio.current_task()
             try:
                 await self._renew()
+            except CepstraError:
+                self._metrics.reloads.labels("refused").inc()
+                raise
             finally:
                 self._reloader = None
-        _log.info("the bundle was read again", extra={"model": self.ready.model})
+        self._metrics.reloads.labels("taken").inc()
+        _log.info("the bundle was read again", extra={"model": self.ready.model, "bundle": self.ready.digest})
 
     async def _renew(self) -> None:
         slots, ready = await self._new_slots()

@@ -60,8 +60,9 @@ def described(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
 def install(app: FastAPI) -> None:
     """Have every error answered in this shape."""
 
-    async def on_error(_request: Request, error: Exception) -> JSONResponse:
+    async def on_error(request: Request, error: Exception) -> JSONResponse:
         status, content, headers = described(error)
+        request.state.code = content["error"]["code"]  # for the log
         return JSONResponse(content, status, headers)
 
     async def on_http(_request: Request, error: Exception) -> JSONResponse:

@@ -79,9 +79,11 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         _notify("STOPPING=1")
+        _log.info("stopping", extra={"requests": self._pool.requests})
         stopping = asyncio.ensure_future(self._pool.stop(self._seconds))
         await super().shutdown(sockets)
         await stopping
+        _log.info("stopped")
 
 
 async def _serve(settings: Settings, listener: socket.socket, url: str) -> None:
@@ -100,6 +102,7 @@ async def _serve(settings: Settings, listener: socket.socket, url: str) -> None:
         signals.started(server, state.pool)
         sys.stderr.write(f"listening at {url} (model {state.pool.model}, {state.pool.workers} workers)\n")
         _notify("READY=1")
+        _log.info("listening", extra={"url": url, "model": state.pool.model, "bundle": state.pool.digest})
         await server.serve([listener])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path  # noqa: TC003  pydantic reads it
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -149,11 +150,18 @@ def load(file: Path | None, given: Mapping[str, Any]) -> Settings:
             return init_settings, env_settings, InitSettingsSource(settings_cls, values)
 
     try:
-        return _Settings(**given)
+        settings = _Settings(**given)
     except ValidationError as error:
         raise ConfigError(_plain(error)) from None
     except SettingsError as error:
-        raise ConfigError(f'{error}; lists in environment variables are JSON, such as \'["a", "b"]\'') from None
+        name = re.search(r'field "(\w+)"', str(error))
+        variable = f"{PREFIX}{name[1].upper()}" if name else "an environment variable"
+        raise ConfigError(
+            f'{variable}: not JSON; write a list as ["a", "b"], in quotation marks for the shell'
+        ) from None
+    if settings.wyoming_phrases is not None and settings.wyoming is None:
+        raise ConfigError("setting wyoming_phrases: has no effect without wyoming; set that too")
+    return settings
 
 
 def _plain(error: ValidationError) -> str:
@@ -161,6 +169,8 @@ def _plain(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     if "api_keys" in first["loc"]:
         where = ".".join(str(part) for part in first["loc"])
+        if first["type"].startswith("model_"):
+            return f"setting {where}: a key has a name, the key, and routes if need be; see docs/service.md"
         return f"setting {where}: {first['msg'].removeprefix('Value error, ')}"
     return fault(first)
 

@@ -97,7 +97,8 @@ class Ready:
     model: str
     language: str
     rate: int
-    facts: dict[str, Any] = field(default_factory=dict)
+    digest: str = ""  # of the bundle's file: the beginning of its SHA-256
+    threshold: float = 0.0  # the least confidence of a command
 
 
 Task: TypeAlias = Transcribe | Open | Part | CheckPhrases

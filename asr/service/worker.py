@@ -6,6 +6,7 @@ What it reads was sent by strangers. If that ends the process, or takes for ever
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import resource
 import signal
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from asr.errors import AudioError, CepstraError, GuidanceError
+from asr.judge import Judge
 from asr.phrases import PhraseSet
 from asr.recognizer import PIECE_SECONDS, Recognizer, cut
 from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
@@ -80,6 +82,7 @@ class Worker:
             setup.bundle, threads=setup.threads, beam=setup.beam, max_seconds=setup.max_seconds
         )
         self._max_seconds = setup.max_seconds
+        self._digest = hashlib.sha256(setup.bundle.read_bytes()).hexdigest()[:16]
         self._rate = self._recognizer.bundle.front_end.sample_rate
         self._manners: OrderedDict[Manner, Recognizer] = OrderedDict()
         self._seconds: dict[str, float] = {}
@@ -89,7 +92,7 @@ class Worker:
     def ready(self) -> Ready:
         """What it says when it has started."""
         bundle = self._recognizer.bundle
-        return Ready(bundle.name, bundle.language, self._rate, dict(bundle.facts))
+        return Ready(bundle.name, bundle.language, self._rate, self._digest, Judge.of(bundle).threshold)
 
     def answer(self, task: Task) -> Timed:
         """Whatever happens."""
