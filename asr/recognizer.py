@@ -136,6 +136,13 @@ class Recognizer:
         other._hold(phrases, threshold, lm, lm_weight, boost)  # noqa: SLF001  one of ours
         return other
 
+    def at_threshold(self, threshold: float) -> Recognizer:
+        """Another one that is held to the same phrases, but takes a command from this confidence on, 0 to 1."""
+        other = copy(self)
+        at = {name: replace(held, judge=replace(held.judge, threshold=threshold)) for name, held in self._held.items()}
+        other._held = at  # noqa: SLF001  one of ours
+        return other
+
     def _hold(
         self,
         phrases: Phrases | Mapping[str, Phrases] | None,

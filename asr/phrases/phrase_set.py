@@ -69,21 +69,7 @@ class PhraseSet:
 
         language: of the words, where the file doesn't say.
         """
-        path = Path(path)
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise PhrasesError(f"{path}: more than {MAX_BYTES >> 20} MB; divide the file")
-            data = path.read_bytes()
-        except (OSError, ValueError) as error:  # ValueError: a path with a null character
-            reason = getattr(error, "strerror", None) or error
-            raise PhrasesError(f"{path}: can't be read ({reason}); give the path of a phrase file") from None
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            before = data[: error.start]
-            line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-            raise PhrasesError(f"{path}:{line}:{column}: not UTF-8 text; save the file as UTF-8") from None
-        return cls.parse(text, str(path), language)
+        return cls.parse(text_of(path), str(path), language)
 
     @classmethod
     def parse(cls, text: str, name: str = "phrases", language: str = "en") -> Self:
@@ -205,6 +191,25 @@ class PhraseSet:
             for word in self._firsts.of(node):
                 by_first.setdefault(word, []).append(number)
         return sentences, plain, by_first
+
+
+def text_of(path: str | Path) -> str:
+    """Of a phrase file, whatever it says. Raises PhrasesError that names line and column."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:  # a device or a pipe has no size of its own
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = getattr(error, "strerror", None) or error
+        raise PhrasesError(f"{path}: can't be read ({reason}); give the path of a phrase file") from None
+    if len(data) > MAX_BYTES:
+        raise PhrasesError(f"{path}: more than {MAX_BYTES >> 20} MB; divide the file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        raise PhrasesError(f"{path}:{line}:{column}: not UTF-8 text; save the file as UTF-8") from None
 
 
 def _definitions(text: str, name: str, language: str) -> Definitions:

@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 
 from asr.errors import CepstraError, ConfigError
 from asr.phrases import PhraseSet
+from asr.phrases.phrase_set import text_of
 from asr.service import commands, health, openai, page_routes, refusals, vosk, websocket
 from asr.service.gate import Gate
 from asr.service.metrics import Metrics
@@ -122,11 +123,12 @@ async def _wyoming(settings: Settings, pool: Pool) -> AsyncIterator[None]:
 
 def _read(file: Path) -> tuple[str, str]:
     """Name and text of a phrase file of the settings; it is called by its name without the ending."""
-    PhraseSet.read(file)  # whose faults name the file
+    text = text_of(file)
+    PhraseSet.parse(text, str(file))  # whose faults name the file
     name = file.stem.lower().replace(" ", "-")
     if not NAME.fullmatch(name):
         raise CepstraError(f"{file}: {name!r} can't name a phrase set; rename the file to a-z, 0-9, - and _")
-    return name, file.read_text(encoding="utf-8-sig")
+    return name, text
 
 
 async def _checked(pool: Pool, name: str, text: str) -> Stored:

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+import time
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
@@ -37,10 +38,28 @@ class JsonLines(logging.Formatter):
         return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
+class _Unlike(logging.Filter):
+    """Of like lines of a library one a second: without descriptors asyncio has thousands to say, each with a trace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: tuple[str, str, str] = ("", "", "")
+        self._until = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is written."""
+        this = (record.name, record.levelname, str(record.msg))
+        if this == self._last and time.monotonic() < self._until and not record.name.startswith("cepstra"):
+            return False
+        self._last, self._until = this, time.monotonic() + 1
+        return True
+
+
 def install(level: int = logging.INFO) -> None:
     """On standard error: our loggers, and warnings of all others, uvicorn's and asyncio's among them."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(_Unlike())
     logging.captureWarnings(capture=True)
     for name in ("", "cepstra"):
         logger = logging.getLogger(name)

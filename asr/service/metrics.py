@@ -32,8 +32,6 @@ class Metrics:
         self.workers = Gauge("cepstra_workers", "Workers that are ready.", registry=self.registry)
         self.restarts = Counter("cepstra_worker_restarts", "Workers that had to be replaced.", registry=self.registry)
         self.reloads = Counter("cepstra_reloads", "Bundles read again.", ("outcome",), registry=self.registry)
-            "cepstra_reloads", "Bundles read again, by outcome.", ("outcome",), registry=self.registry
-        )
         self.batch = Histogram(
             "cepstra_batch_recordings",
             "Recordings decoded together.",

@@ -187,7 +187,7 @@ class Pool:
     async def check_phrases(self, name: str, text: str) -> Checked:
         """Whether the text of a phrase file can be used. Raises PhrasesError, BusyError, LateError."""
         async with self._admitted(Urgency.SHORT):
-            answer = await self._ask(CheckPhrases(name, text), Urgency.SHORT)
+            answer = await self._ask(CheckPhrases(name, text), Urgency.LONG)  # behind recordings
         assert isinstance(answer, Checked)  # noqa: S101  the protocol
         return answer
 
@@ -246,7 +246,7 @@ class Pool:
         samples = sound.with_name(sound.name + ".samples")
         try:
             samples.touch()  # a worker writes into it, but makes none: it would stay where nobody waits any more
-            opened = await self._ask(Open(sound, samples), Urgency.LONG)
+            opened = await self._ask(Open(sound, samples), Urgency.SHORT)
             pieces = await self._parts(samples, opened, manner, heard)
         finally:
             samples.unlink(missing_ok=True)
@@ -338,7 +338,8 @@ def _copy(bundle: Path, copy: Path) -> None:
     except OSError as error:
         if error.errno in NO_ROOM:
             raise CepstraError(f"{copy.parent}: no room for a copy of the bundle; free some, or set TMPDIR") from None
-        raise CepstraError(f"{bundle}: can't be read ({error.strerror}); check the name") from None
+        reason = error.strerror or "not a file"
+        raise CepstraError(f"{bundle}: can't be read ({reason}); check the name") from None
 
 
 def _parts(pieces: tuple[tuple[int, int], ...], most: int) -> list[tuple[tuple[int, int], ...]]:

@@ -17,6 +17,7 @@ from asr.errors import CepstraError
 from asr.service import logs
 from asr.service.app import create_app
 from asr.service.protocol import protocol
+from asr.service.socket_protocol import socket_protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from asr.service.state import State
 
 _log = logging.getLogger("cepstra.service")
-BACKLOG = 2048
+BACKLOG = 128  # asyncio tries as often to accept in one go, and says so each time that it fails
 LAST_WORDS = 1.0  # seconds to say that the service is stopping, where somebody doesn't want to wait
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 
@@ -89,8 +90,8 @@ class _Server(uvicorn.Server):
 async def _serve(settings: Settings, listener: socket.socket, url: str) -> None:
     app = create_app(settings)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", http=protocol(settings.idle_seconds),
-        ws="websockets-sansio", ws_max_size=1 << 20,
+        app, log_config=None, backlog=BACKLOG, access_log=False, lifespan="off", http=protocol(settings.idle_seconds),
+        ws=socket_protocol(settings.idle_seconds), ws_max_size=1 << 20,
         ws_per_message_deflate=False,  # sound gains nothing, and a little of it could become any amount of memory
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=round(settings.stop_seconds) + 1,
     )  # fmt: skip
@@ -133,7 +134,7 @@ class _Signals:
             self._main.cancel()
 
     def _on_hangup(self) -> None:
-        if self._pool is None:  # it is being read
+        if self._pool is None or len(self._running) > 1:  # it is being read, or will be once more
             return
         task = asyncio.ensure_future(_reload(self._pool))
         self._running.add(task)

@@ -154,11 +154,9 @@ def load(file: Path | None, given: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         raise ConfigError(_plain(error)) from None
     except SettingsError as error:
-        name = re.search(r'field "(\w+)"', str(error))
-        variable = f"{PREFIX}{name[1].upper()}" if name else "an environment variable"
-        raise ConfigError(
-            f'{variable}: not JSON; write a list as ["a", "b"], in quotation marks for the shell'
-        ) from None
+        field = re.search(r'field "(\w+)"', str(error))
+        variable = f"{PREFIX}{field[1].upper()}" if field else "an environment variable"
+        raise ConfigError(f'{variable}: not JSON; write a list as ["a", "b"], quoted for the shell') from None
     if settings.wyoming_phrases is not None and settings.wyoming is None:
         raise ConfigError("setting wyoming_phrases: has no effect without wyoming; set that too")
     return settings

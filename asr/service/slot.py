@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from asr.errors import CepstraError
 from asr.service.errors import BusyError, LateError, ServiceError
 from asr.service.handle import Handle, WorkerEndedError
-from asr.service.work import Transcribe
+from asr.service.work import CheckPhrases, Transcribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TRIES = 3  # of a recording that ends its worker
 SLOWEST_START = 5.0  # seconds between attempts to replace a worker
+
+CHECK_SECONDS = 10.0  # for a phrase file: ten to the twelve sentences take two
 
 _log = logging.getLogger("cepstra.service")
 
@@ -120,7 +122,10 @@ class Slot:
             self._shared.metrics.batch.observe(len(tickets))
             task = replace(task, sounds=tuple(sound for ticket in tickets for sound in ticket.task.sounds))
         try:
-            timed = await self._handle.ask(task, self._shared.task_seconds)
+            limit = self._shared.task_seconds
+            if isinstance(task, CheckPhrases):  # recordings wait for the same worker
+                limit = min(limit, CHECK_SECONDS)
+            timed = await self._handle.ask(task, limit)
         except (WorkerEndedError, TimeoutError) as error:
             return error
         except asyncio.CancelledError:
@@ -155,7 +160,7 @@ class Slot:
             self._handle = Handle(self._setup, self._shared.executor)
             try:
                 await self.start()
-            except (CepstraError, WorkerEndedError, OSError) as error:
+            except (CepstraError, WorkerEndedError, OSError, RuntimeError) as error:  # RuntimeError: no thread is left
                 _log.error("a worker can't be replaced: %s", str(error) or "it took too long")
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, SLOWEST_START)

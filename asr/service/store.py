@@ -123,6 +123,9 @@ def _read(file: Path) -> Stored:
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = getattr(error, "strerror", None) or "damaged"
         raise CepstraError(f"{file}: a stored phrase set can't be read ({reason}); delete the file") from None
+    whole = isinstance(stored.text, str) and isinstance(stored.sentences, int) and isinstance(stored.words, int)
+    if not whole:
+        raise CepstraError(f"{file}: a stored phrase set can't be read (damaged); delete the file")
     if not NAME.fullmatch(str(stored.name)):
         raise CepstraError(f"{file}: a stored phrase set has an impossible name; delete the file")
     return stored

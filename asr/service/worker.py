@@ -15,6 +15,7 @@ import time
 import traceback
 import warnings
 from collections import OrderedDict
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MANNERS = 16  # made ready, that are remembered
+MANNERS = 8  # made ready, that are remembered
 SAMPLES = 8  # sentences of a phrase file that are shown
 UNWORKABLE = "this recording can't be worked on; if others can, send it to whoever looks after the service"
 NO_MEMORY = ServiceError("not enough memory for this; send less at once")
@@ -186,6 +187,8 @@ class Worker:
     def _manner(self, manner: Manner) -> Recognizer:
         if manner == Manner():
             return self._recognizer
+        if manner.phrases and manner.threshold is not None:  # another one of what takes long to make
+            return self._manner(replace(manner, threshold=None)).at_threshold(manner.threshold)
         if manner not in self._manners:
             self._manners[manner] = self._timed("compile", lambda: self._made(manner))
             if len(self._manners) > MANNERS:
@@ -196,7 +199,7 @@ class Worker:
     def _made(self, manner: Manner) -> Recognizer:
         if manner.phrases:
             phrases = PhraseSet.parse(manner.phrases, manner.name, self._recognizer.bundle.language)
-            return self._recognizer.sharing(phrases=phrases, threshold=manner.threshold)
+            return self._recognizer.sharing(phrases=phrases)
         boost = dict(manner.boost)
         if manner.lenient:
             boost = {phrase: weight for phrase, weight in boost.items() if self._can_boost(phrase, weight)}
