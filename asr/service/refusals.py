@@ -65,12 +65,13 @@ def install(app: FastAPI) -> None:
         request.state.code = content["error"]["code"]  # for the log
         return JSONResponse(content, status, headers)
 
-    async def on_http(_request: Request, error: Exception) -> JSONResponse:
+    async def on_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)  # noqa: S101  registered for it
         status = error.status_code
         words = {404: "there is no such path; /docs lists them", 405: "the path doesn't take this method; see /docs"}
         message = words.get(status, HTTPStatus(status).phrase.lower())
         code = HTTPStatus(status).name.lower()
+        request.state.code = code
         return JSONResponse(body(message, status, code), status, error.headers)
 
     async def on_invalid(_request: Request, error: Exception) -> JSONResponse:

@@ -137,7 +137,7 @@ def service(service_with: Callable[..., Service]) -> Service:
 class StandIn:
     """A pool that decodes nothing: each recording is said to be `text`. `asked` is what it was told."""
 
-    rate, model, language = 16000, "stand-in", "en"
+    rate, model, language, digest, threshold = 16000, "stand-in", "en", "", 0.5
     workers, waiting, is_stopping = 1, 0, False
 
     def __init__(self) -> None:

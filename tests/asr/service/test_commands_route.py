@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from asr.judge import Judge
 from asr.recognizer import Recognizer
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def test_answers_are_the_recognisers(service: Service, tmp_path: Path) -> None:
             answer = ask(service, file, phrases=phrases)
             own = recognizer.transcribe(file, phrases=phrases).to_dict()
             del own["audio_filepath"], own["segments"]
-            assert answer == {"phrases": phrases, **json.loads(json.dumps(own))}
+            threshold = round(Judge.of(recognizer.bundle).threshold, 3)
+            assert answer == {"phrases": phrases, "threshold": threshold, **json.loads(json.dumps(own))}
             if answer["command"] is not None:
                 assert answer["rejected"] is None
                 assert answer["text"] == answer["command"]["sentence"]
@@ -61,6 +63,7 @@ def test_the_threshold_decides(service: Service) -> None:
     file = next(file for file in FILES if "microwave" in file.stem)
     low, high = (ask(service, file, phrases="lights", threshold=value) for value in ("0", "1"))
     assert low["confidence"] == high["confidence"] < 1
+    assert (low["threshold"], high["threshold"]) == (0, 1)
     assert (low["rejected"], high["command"]) == (None, None)
     assert high["rejected"] == "unknown-command"
     assert low["alternatives"] == high["alternatives"]

@@ -286,7 +286,9 @@ def test_metrics_add_up_and_logs_keep_secrets(service_with: Callable[..., Servic
     assert more("cepstra_stage_seconds_count", "stage=decode") >= 4
     assert after["cepstra_workers",] == 1
     assert after["cepstra_waiting",] == after["cepstra_working",] == 0
-    assert not any(name[0] == "cepstra_errors_total" for name in after)
+    wrong = {name[1]: count for name, count in after.items() if name[0] == "cepstra_errors_total"}
+    codes = {"invalid_audio": 1, "too_large": 1, "invalid_api_key": 1, "invalid_request": 1, "not_found": 1}
+    assert wrong == {f"code={code}": count for code, count in codes.items()}
     assert service.left == []
     service.stop()
     text = "\n".join(service.lines)
@@ -300,6 +302,8 @@ def test_metrics_add_up_and_logs_keep_secrets(service_with: Callable[..., Servic
     assert {line["key"] for line in answered if line["status"] != 401} == {"all"}
     assert {line["path"] for line in answered if line["status"] == 200} == {PATH, "/v1/commands", "/metrics"}
     assert len({line["request"] for line in answered}) == len(answered)
+    heard = {line["request"] for line in lines if line["message"] == "transcribed"}
+    assert heard == {line["request"] for line in answered if line["path"] in (PATH, "/v1/commands") and "code" not in line}
 
 
 def test_what_is_said_is_logged_where_that_is_wanted(

@@ -85,8 +85,8 @@ def test_a_fault_is_one_line_that_names_it_and_shows_no_secret(tmp_path: Path, t
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [
-        ("PHRASES", "lights.yaml", r"phrases.*lists in environment variables are JSON"),
-        ("API_KEYS", '[{"key": "secret', r"api_keys.*lists in environment variables are JSON"),
+        ("PHRASES", "lights.yaml", r"CEPSTRA_SERVE_PHRASES: not JSON; write a list as"),
+        ("API_KEYS", '[{"key": "secret', r"CEPSTRA_SERVE_API_KEYS: not JSON; write a list as"),
         ("API_KEYS", '[{"name": "a", "key": "secret"}]', r"api_keys\.0\.key: must have 16"),
         ("PORT", "many", "port: 'many' is not a whole number"),
     ],

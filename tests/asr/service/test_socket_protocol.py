@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -36,7 +37,7 @@ def raw(service: Service) -> Iterator[socket.socket]:
 
 
 def descriptors(service: Service) -> int:
-    return len(os.listdir(f"/proc/{service.process.pid}/fd"))
+    return len(list(Path(f"/proc/{service.process.pid}/fd").iterdir()))
 
 
 @pytest.mark.parametrize(
@@ -79,11 +80,10 @@ def test_a_message_of_endless_parts_is_refused_and_others_are_answered(service: 
         frames = b"\x02\x80aaaa" + b"\x00\x80aaaa" * 5000  # binary, and empty continuations of it, masked
         websocket.socket.sendall(frames)
         assert httpx.get(f"{service.url}/health", timeout=30).status_code == 200
-        with pytest.raises(ConnectionClosed) as closed:
+        with suppress(ConnectionClosed):
             while True:
                 websocket.recv(timeout=20)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1009
+        assert websocket.close_code == 1009
 
 
 def test_answers_to_pings_do_not_pile_up(service: Service) -> None:
@@ -93,8 +93,9 @@ def test_answers_to_pings_do_not_pile_up(service: Service) -> None:
         greedy.connect(("127.0.0.1", port))
         greedy.settimeout(20)
         greedy.sendall(HANDSHAKE + b"\r\n")
-        ping = b"\x89\xfd" + b"aaaa" + b"x" * 125
-        with pytest.raises(OSError, match=r"reset|[Bb]roken pipe"):
-            for _ in range(200_000):  # 26 MB: more than sockets hold
-                greedy.sendall(ping * 100)
+        ping, sent = b"\x89\xfd" + b"aaaa" + b"x" * 125, 0
+        with suppress(ConnectionError):
+            while sent < 100_000_000:  # more than sockets hold
+                sent += greedy.send(ping * 100)
+        assert sent < 100_000_000
     assert service.http.get("/health").json()["ready"]
