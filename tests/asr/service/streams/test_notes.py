@@ -1,4 +1,4 @@
-"""What streams leave in the log and in the counters: a line for every answer and every error, and nothing said in them."""
+"""What streams leave in the log and the counters: a line for each answer and each error, and nothing said in them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_utterance_of_a_stream_is_a_line(serving: Any, talk: Any, caplog: 
     with caplog.at_level(logging.INFO), serving(websocket.router(), **given) as server:
         found = asyncio.run(stream_of(server.address, {}, as_bytes(talk)))
     finals = [message for message in found if message["type"] == "final"]
-    expected = [{"seconds": round(each["duration"], 2), "via": "stream"} for each in finals]
+    expected: list[dict[str, Any]] = [{"seconds": round(each["duration"], 2), "via": "stream"} for each in finals]
     if log_text:
         expected = [{**line, "text": text} for line, text in zip(expected, TEXTS, strict=True)]
     assert len(finals) == 3
@@ -136,7 +136,8 @@ def test_every_transcript_of_wyoming_is_a_line(tmp_path: Path, stand_in: Any, ca
 
     with caplog.at_level(logging.INFO):
         asyncio.run(client())
-    expected = [{"seconds": round(len(five) / RATE, 2), "via": "wyoming"}, {"seconds": 0.0, "via": "wyoming"}]
+    seconds = (round(len(five) / RATE, 2), 0.0)
+    expected: list[dict[str, Any]] = [{"seconds": each, "via": "wyoming"} for each in seconds]
     if log_text:
         expected = [{**line, "text": text} for line, text in zip(expected, [TEXTS[1], ""], strict=True)]
     assert lines(caplog, "transcribed") == expected
@@ -162,7 +163,7 @@ def test_what_is_no_command_is_counted_as_over_http(serving: Any, talk: Any, sta
     assert counted(metrics, "rejected") == {"unknown-command": 1}
 
 
-SECRET = "my-dear-secret"
+HIDDEN = "my-dear-secret"
 
 
 def test_every_error_of_a_stream_is_a_line(serving: Any, stand_in: Any, talk: Any, caplog: Any) -> None:
@@ -172,49 +173,51 @@ def test_every_error_of_a_stream_is_a_line(serving: Any, stand_in: Any, talk: An
         nonlocal count
         count += 1
         if count == 1:
-            raise AudioError(f"{SECRET} can't be read; send it again")
+            raise AudioError(f"{HIDDEN} can't be read; send it again")
 
     given = state()
     with caplog.at_level(logging.INFO), serving(websocket.router(), **given) as server:
-        for start in ({"phrases": SECRET}, {SECRET: 1}):
+        for start in ({"phrases": HIDDEN}, {HIDDEN: 1}):
             found = asyncio.run(stream_of(server.address, start, b""))
             assert found[0]["type"] == "error"
         count, stand_in.before = 0, fail
         found = asyncio.run(stream_of(server.address, {}, as_bytes(talk)))
         assert [each["type"] for each in found].count("error") == 1
-        asyncio.run(_closed(server.address, bytes(sockets.LARGEST_FRAME + 1)))
+        assert asyncio.run(_closed(server.address, bytes(sockets.LARGEST_FRAME + 1))) == sockets.TOO_BIG
     codes = ["not_found", "invalid_request", "invalid_audio", "too_large"]
     assert lines(caplog, "refused") == [{"code": code, "via": "stream"} for code in codes]
     assert counted(given["metrics"], "errors") == dict.fromkeys(codes, 1)
     assert len(lines(caplog, "transcribed")) == 2
-    assert SECRET not in str([vars(each) for each in caplog.records if each.name.startswith("cepstra")])
+    assert HIDDEN not in str([vars(each) for each in caplog.records if each.name.startswith("cepstra")])
 
 
-async def _closed(address: str, message: bytes) -> None:
-    async with websockets.connect(address + "/v1/stream", max_size=None) as client:
-        await client.send(message)
-        with pytest.raises(websockets.ConnectionClosed):
-            await client.recv()
+async def _closed(address: str, message: bytes | None = None) -> int | None:
+    """The code that the service closes it with."""
+    async with websockets.connect(address + "/v1/stream") as client:
+        if message is not None:
+            await client.send(message)
+        await client.wait_closed()
+        return client.close_code
 
 
 def test_streams_beyond_the_limit_and_those_that_were_silent(serving: Any, caplog: Any) -> None:
     given = state()
     with caplog.at_level(logging.INFO), serving(websocket.router(), max_streams=0, **given) as server:
-        asyncio.run(_closed(server.address, b""))
+        assert asyncio.run(_closed(server.address)) == sockets.TRY_LATER
     assert lines(caplog, "refused") == [{"code": "busy", "via": "stream"}]
     assert counted(given["metrics"], "errors") == {"busy": 1}
     given = state()
     with serving(websocket.router(), stream_idle_seconds=0.1, **given) as server:
-        asyncio.run(_closed(server.address, b""))
+        assert asyncio.run(_closed(server.address)) == sockets.IDLE
     assert counted(given["metrics"], "errors") == {}
 
 
 def test_every_error_of_vosk_is_a_line(serving: Any, stand_in: Any, talk: Any, caplog: Any) -> None:
     async def fail(_: Urgency) -> None:
-        raise AudioError(f"{SECRET} can't be read; send it again")
+        raise AudioError(f"{HIDDEN} can't be read; send it again")
 
     async def client(address: str) -> None:
-        wrong: list[dict[str, Any]] = [{"phrases": SECRET}, {"words": 1, "sample_rate": SECRET}, {}]
+        wrong: list[dict[str, Any]] = [{"phrases": HIDDEN}, {"words": 1, "sample_rate": HIDDEN}, {}]
         for config in wrong:
             stand_in.before = None if config else fail
             with pytest.raises(websockets.ConnectionClosed):
@@ -226,7 +229,7 @@ def test_every_error_of_vosk_is_a_line(serving: Any, stand_in: Any, talk: Any, c
     codes = ["not_found", "invalid_request", "invalid_audio"]
     assert lines(caplog, "refused") == [{"code": code, "via": "vosk"} for code in codes]
     assert counted(given["metrics"], "errors") == dict.fromkeys(codes, 1)
-    assert SECRET not in str([vars(each) for each in caplog.records if each.name.startswith("cepstra")])
+    assert HIDDEN not in str([vars(each) for each in caplog.records if each.name.startswith("cepstra")])
 
 
 def test_every_error_of_wyoming_is_a_line(tmp_path: Path, stand_in: Any, caplog: Any) -> None:
@@ -234,12 +237,12 @@ def test_every_error_of_wyoming_is_a_line(tmp_path: Path, stand_in: Any, caplog:
 
     async def client() -> None:
         async with answering(uri, stand_in, metrics=metrics, max_clients=1):
-            assert isinstance(await wyoming_of(uri, bytes(3200), name=SECRET), Error)
+            assert isinstance(await wyoming_of(uri, bytes(3200), name=HIDDEN), Error)
             async with AsyncClient.from_uri(uri) as first, AsyncClient.from_uri(uri) as second:
                 assert await second.read_event() is not None
                 await first.disconnect()
             _, writer = await asyncio.open_unix_connection(tmp_path / "s")
-            writer.write(SECRET.encode() + b"\n")
+            writer.write(HIDDEN.encode() + b"\n")
             while "invalid_request" not in counted(metrics, "errors"):
                 await asyncio.sleep(0.01)
             writer.close()
@@ -249,7 +252,7 @@ def test_every_error_of_wyoming_is_a_line(tmp_path: Path, stand_in: Any, caplog:
     codes = ["not_found", "busy", "invalid_request"]
     assert lines(caplog, "refused") == [{"code": code, "via": "wyoming"} for code in codes]
     assert counted(metrics, "errors") == dict.fromkeys(codes, 1)
-    assert SECRET not in str([vars(each) for each in caplog.records if each.name.startswith("cepstra")])
+    assert HIDDEN not in str([vars(each) for each in caplog.records if each.name.startswith("cepstra")])
 
 
 def test_the_service_itself_says_what_its_wyoming_does(tmp_path: Path, caplog: Any) -> None:

@@ -184,8 +184,9 @@ def test_another_language_is_refused_in_words(tmp_path: Path, stand_in: Any, fiv
 
 @pytest.mark.parametrize(
     ("host", "has_keys", "warned"),
-    [("127.0.0.1", False, False), ("localhost", False, False), ("0.0.0.0", False, True), ("127.0.0.1", True, True)],
-)
+    [("127.0.0.1", False, False), ("localhost", False, False), ("0.0.0.0", False, True),  # noqa: S104  it is what is warned of
+     ("127.0.0.1", True, True)],
+)  # fmt: skip
 def test_the_address_is_logged_and_that_it_has_no_keys(  # noqa: PLR0917  they are given by name
     stand_in: Any, unused: int, caplog: pytest.LogCaptureFixture, host: str, has_keys: bool, warned: bool
 ) -> None:
