@@ -49,7 +49,7 @@ def create_app(settings: Settings) -> FastAPI:
                     phrases.put(await _checked(pool, name, text))
                 app.state.service = State(settings, metrics, phrases, pool, Path(folder))
                 app.state.transcriber = pool
-                async with _wyoming(settings, pool):
+                async with _wyoming(settings, pool, metrics):
                     yield
             finally:
                 await pool.stop(settings.stop_seconds)
@@ -109,14 +109,15 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _wyoming(settings: Settings, pool: Pool) -> AsyncIterator[None]:
+async def _wyoming(settings: Settings, pool: Pool, metrics: Metrics) -> AsyncIterator[None]:
     """Its own port, where the settings name one."""
     if settings.wyoming is None:
         yield
         return
     server = await serve_wyoming(
-        settings.wyoming, pool, phrases=settings.wyoming_phrases, max_clients=settings.max_streams,
-        idle_seconds=settings.stream_idle_seconds,
+        settings.wyoming, pool, phrases=settings.wyoming_phrases, aliases=settings.model_aliases,
+        max_clients=settings.max_streams, idle_seconds=settings.stream_idle_seconds,
+        metrics=metrics, log_text=settings.log_text, has_keys=bool(settings.api_keys),
     )  # fmt: skip
     try:
         yield

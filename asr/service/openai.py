@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from asr.service import answers
+from asr.service.asked import check_language
 from asr.service.described import RECEIVING, kinds, refusals
 from asr.service.errors import NotFoundError, RequestError
 from asr.service.events import Events
@@ -73,7 +74,7 @@ def router() -> APIRouter:
 
 async def _answer(request: Request, state: State, form: Form) -> Response:
     _check_model(state, form.value("model"))
-    _check_language(state, form.value("language"))
+    check_language(form.value("language"), state.pool.language)
     form.number("temperature", 0, 2)
     kind = form.choice("response_format", FORMATS, "json")
     granularities = form.values("timestamp_granularities")
@@ -122,10 +123,3 @@ def _check_model(state: State, name: str | None) -> None:
     known = (state.pool.model, *state.settings.model_aliases)
     if name is not None and name not in known:
         raise NotFoundError(f"model: {name[:60]!r} is not here; there are {', '.join(known)}", param="model")
-
-
-def _check_language(state: State, language: str | None) -> None:
-    own = state.pool.language
-    names = {own, answers.LANGUAGES.get(own, own)}
-    if language is not None and language.lower().replace("_", "-").split("-")[0] not in names:
-        raise RequestError(f"language: the model knows {own} only, not {language[:40]!r}", param="language")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import ClientDisconnect
+
+from asr.service.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from asr.results import Result
     from asr.service.state import State
 
-_log = logging.getLogger("cepstra.service")
 T = TypeVar("T")
 
 
@@ -43,12 +43,7 @@ async def transcribed(
     result = await state.pool.transcribe(
         sound, phrases=phrases, threshold=threshold, boost=boost, lenient=lenient, heard=heard
     )
-    fields = {"seconds": round(result.duration, 2)} | ({"text": result.text} if state.settings.log_text else {})
-    _log.info("transcribed", extra=fields)
-    if result.no_speech:
-        state.metrics.rejected.labels("no-speech").inc()
-    elif result.meaning is not None and result.meaning.rejected is not None:
-        state.metrics.rejected.labels(result.meaning.rejected).inc()
+    note(result, state.metrics, log_text=state.settings.log_text)
     return result
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from starlette.websockets import WebSocketDisconnect
 
 from asr.errors import GuidanceError
-from asr.service.errors import ServiceError
+from asr.service.errors import BusyError, ServiceError, TooLargeError
 from asr.service.refusals import described
 from asr.writers import to_json
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from asr.errors import CepstraError
+    from asr.service.notes import Notes
 
 log = logging.getLogger("cepstra.service")
 
@@ -37,9 +38,10 @@ NORMAL, IDLE, REFUSED, TOO_BIG, FAILED, TRY_LATER = 1000, 1001, 1008, 1009, 1011
 class Closing(Exception):  # noqa: N818  no error: it is how a connection ends
     """The connection is to end, and how."""
 
-    def __init__(self, code: int, reason: str) -> None:
+    def __init__(self, code: int, reason: str, error: str | None = None) -> None:
+        """error: the code of what is wrong, where something is."""
         super().__init__(reason)
-        self.code, self.reason = code, reason
+        self.code, self.reason, self.error = code, reason, error
 
 
 class Answer(Protocol):
@@ -66,7 +68,7 @@ def report(what: str, error: Exception) -> None:
     log.debug("%s failed", what, exc_info=error)
 
 
-async def attend(websocket: WebSocket, answer: Answer) -> None:
+async def attend(websocket: WebSocket, answer: Answer, notes: Notes) -> None:
     """Let a client in, and have its messages answered until either side ends it.
 
     Of the app's state: `max_streams` and `stream_idle_seconds` bound how many there are at once, and how long one may
@@ -83,16 +85,17 @@ async def attend(websocket: WebSocket, answer: Answer) -> None:
     most = getattr(state, "max_streams", None)
     count = getattr(state, "streams", 0)
     if most is not None and count >= most:
+        notes.refused(BusyError.code)
         await _close(websocket, TRY_LATER, f"{most} streams are open, no more may be; try again later")
         return
     state.streams = count + 1
     try:
-        await _attend(websocket, answer, getattr(state, "stream_idle_seconds", None))
+        await _attend(websocket, answer, getattr(state, "stream_idle_seconds", None), notes)
     finally:
         state.streams -= 1
 
 
-async def _attend(websocket: WebSocket, answer: Answer, idle: float | None) -> None:
+async def _attend(websocket: WebSocket, answer: Answer, idle: float | None, notes: Notes) -> None:
     backlog = _Backlog()
 
     async def send(message: dict[str, Any]) -> None:
@@ -110,10 +113,13 @@ async def _attend(websocket: WebSocket, answer: Answer, idle: float | None) -> N
             task.result()
     except Closing as closing:
         code, reason = closing.code, closing.reason
+        if closing.error is not None:
+            notes.refused(closing.error)
     except (WebSocketDisconnect, ConnectionError, TimeoutError):
         return
     except Exception as error:  # noqa: BLE001  whatever it is, it ends one client only
         report("a stream", error)
+        notes.refused(ServiceError.code)
         code, reason = FAILED, "the service failed; connect again"
     finally:
         for task in tasks:
@@ -133,9 +139,11 @@ async def _receive(websocket: WebSocket, backlog: _Backlog, idle: float | None) 
             raise WebSocketDisconnect(event.get("code", NORMAL))
         data, text = event.get("bytes"), event.get("text")
         if data is not None and len(data) > LARGEST_FRAME:
-            raise Closing(TOO_BIG, f"more than {LARGEST_FRAME >> 10} KiB of sound in a message; send smaller ones")
+            reason = f"more than {LARGEST_FRAME >> 10} KiB of sound in a message; send smaller ones"
+            raise Closing(TOO_BIG, reason, TooLargeError.code)
         if text is not None and len(text.encode()) > LARGEST_TEXT:
-            raise Closing(TOO_BIG, f"a text message of more than {LARGEST_TEXT >> 10} KiB; send a smaller one")
+            reason = f"a text message of more than {LARGEST_TEXT >> 10} KiB; send a smaller one"
+            raise Closing(TOO_BIG, reason, TooLargeError.code)
         await backlog.put(data if data is not None else text or "")
 
 

@@ -18,7 +18,8 @@ from asr.errors import CepstraError
 from asr.inflow import PcmInflow
 from asr.listen import Heard
 from asr.service.errors import RequestError
-from asr.service.sockets import FAILED, REFUSED, Closing, attend
+from asr.service.notes import Notes
+from asr.service.sockets import FAILED, REFUSED, Closing, attend, fault
 from asr.service.start import NAME, number, parse
 from asr.service.stream import Conversation, Lost, Wishes
 from audio.pcm import HIGHEST_RATE, LOWEST_RATE, RawFormat
@@ -70,7 +71,8 @@ def router() -> APIRouter:
     @routes.websocket("/vosk")
     async def vosk(websocket: WebSocket) -> None:
         transcriber: Transcriber = websocket.app.state.transcriber
-        await attend(websocket, lambda messages, send: _Vosk(transcriber, send).answer(messages))
+        notes = Notes.of(websocket.app, "vosk")
+        await attend(websocket, lambda messages, send: _Vosk(transcriber, send, notes).answer(messages), notes)
 
     return routes
 
@@ -78,8 +80,10 @@ def router() -> APIRouter:
 class _Vosk:
     """One connection."""
 
-    def __init__(self, transcriber: Transcriber, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        self._transcriber, self._send = transcriber, send
+    def __init__(
+        self, transcriber: Transcriber, send: Callable[[dict[str, Any]], Awaitable[None]], notes: Notes
+    ) -> None:
+        self._transcriber, self._send, self._notes = transcriber, send, notes
         self._config = _Config()
         self._conversation: Conversation | None = None
 
@@ -92,7 +96,7 @@ class _Vosk:
                 elif await self._word(parse(message)):
                     return
         except CepstraError as error:
-            raise Closing(REFUSED, str(error)) from None
+            raise _closing(REFUSED, error) from None
         finally:
             if self._conversation is not None:
                 self._conversation.cancel()
@@ -122,8 +126,9 @@ class _Vosk:
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, Lost):
-                    raise Closing(FAILED, str(event.error))
+                    raise _closing(FAILED, event.error)
                 if isinstance(event, Heard):
+                    self._notes.transcribed(event.result)
                     heard.append(event)
         return heard
 
@@ -140,6 +145,11 @@ class _Vosk:
             confidence = min((each.result.confidence for each in heard), default=1.0)
             return {"alternatives": [{"confidence": round(confidence, 3), **result}]}
         return result
+
+
+def _closing(code: int, error: CepstraError) -> Closing:
+    told = fault(error)
+    return Closing(code, told["message"], told["code"])
 
 
 async def _nobody(_: str) -> None:

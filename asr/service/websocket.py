@@ -10,6 +10,7 @@ from fastapi import APIRouter, WebSocket
 from asr.errors import AudioError, CepstraError
 from asr.listen import Heard
 from asr.service.errors import RequestError
+from asr.service.notes import Notes
 from asr.service.sockets import attend, fault
 from asr.service.start import Start, parse
 from asr.service.stream import Conversation
@@ -29,7 +30,8 @@ def router() -> APIRouter:
     @routes.websocket("/v1/stream")
     async def stream(websocket: WebSocket) -> None:
         transcriber: Transcriber = websocket.app.state.transcriber
-        await attend(websocket, lambda messages, send: _Stream(transcriber, send).answer(messages))
+        notes = Notes.of(websocket.app, "stream")
+        await attend(websocket, lambda messages, send: _Stream(transcriber, send, notes).answer(messages), notes)
 
     return routes
 
@@ -37,8 +39,10 @@ def router() -> APIRouter:
 class _Stream:
     """One connection: a stream, or several one after the other."""
 
-    def __init__(self, transcriber: Transcriber, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        self._transcriber, self._send = transcriber, send
+    def __init__(
+        self, transcriber: Transcriber, send: Callable[[dict[str, Any]], Awaitable[None]], notes: Notes
+    ) -> None:
+        self._transcriber, self._send, self._notes = transcriber, send, notes
         self._conversation: Conversation | None = None
         self._deaf = False  # whether sound is left aside, since its beginning was at fault
         self._warned = False
@@ -115,13 +119,15 @@ class _Stream:
                 if isinstance(event, Began):
                     await self._send({"type": "speech_started", "start": round(event.start, 3)})
                 elif isinstance(event, Heard):
+                    self._notes.transcribed(event.result)
                     await self._send({"type": "final", **event.to_dict()})
                 else:
-                    times = {"start": round(event.start, 3), "end": round(event.end, 3)}
-                    await self._send({"type": "error", "error": fault(event.error), **times})
+                    await self._complain(event.error, start=round(event.start, 3), end=round(event.end, 3))
 
     async def _guess(self, text: str) -> None:
         await self._send({"type": "partial", "text": text})
 
-    async def _complain(self, error: CepstraError) -> None:
-        await self._send({"type": "error", "error": fault(error)})
+    async def _complain(self, error: CepstraError, **times: float) -> None:
+        told = fault(error)
+        self._notes.refused(told["code"])
+        await self._send({"type": "error", "error": told, **times})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import logging
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +24,10 @@ from wyoming.server import AsyncEventHandler, AsyncServer
 
 from asr.errors import CepstraError, ConfigError
 from asr.inflow import PcmInflow
+from asr.results import Result
+from asr.service.asked import check_language
 from asr.service.errors import BusyError, RequestError, ServiceError, TooLargeError
+from asr.service.notes import Notes
 from asr.service.sockets import report
 from asr.service.stream import insist
 from asr.service.transcriber import Urgency
@@ -30,13 +35,15 @@ from audio.pcm import Encoding, RawFormat
 from audio.vad import RATE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Collection
 
-    from wyoming.event import Event, Eventable
+    from wyoming.event import Event
 
     from asr.inflow import Array
-    from asr.results import Result
+    from asr.service.metrics import Metrics
     from asr.service.transcriber import Transcriber
+
+_log = logging.getLogger("cepstra.service")
 
 LONGEST_SECONDS = 60.0  # of sound between audio-start and audio-stop
 LARGEST = 1 << 20  # bytes of an event's payload
@@ -65,7 +72,9 @@ class _Rules:
     """What holds for every client."""
 
     transcriber: Transcriber
+    notes: Notes
     phrases: str | None
+    aliases: Collection[str]
     max_clients: int
     idle_seconds: float | None
 
@@ -75,19 +84,26 @@ async def serve_wyoming(
     transcriber: Transcriber,
     *,
     phrases: str | None = None,
+    aliases: Collection[str] = (),
     max_clients: int = 64,
     idle_seconds: float | None = None,
+    metrics: Metrics | None = None,
+    log_text: bool = False,
+    has_keys: bool = False,
 ) -> WyomingServer:
     """Answer clients at tcp://HOST:PORT or unix://PATH from now on.
 
-    phrases: the phrase set that everything is held to: a transcript is the sentence of a command, or "". max_clients:
-    at one time. idle_seconds: without an event, after which a client is let go. Raises ConfigError for an address that
-    can't be used, and what the transcriber has to say of the phrases.
+    phrases: the phrase set that everything is held to: a transcript is the sentence of a command, or "". aliases:
+    names of the model besides its own. max_clients: at one time. idle_seconds: without an event, after which a client
+    is let go. log_text: whether what was said may be logged. has_keys: whether the service asks for keys elsewhere,
+    since this protocol can't. Raises ConfigError for an address that can't be used, and what the transcriber has to
+    say of the phrases.
     """
     _check(uri)
     if phrases is not None:
         await insist(lambda: transcriber.transcribe(np.zeros(RATE // 10, np.float32), phrases=phrases))
-    rules = _Rules(transcriber, phrases, max_clients, idle_seconds)
+    notes = Notes("wyoming", metrics, log_text)
+    rules = _Rules(transcriber, notes, phrases, aliases, max_clients, idle_seconds)
     handlers: set[_Handler] = set()
 
     def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncEventHandler:
@@ -99,6 +115,9 @@ async def serve_wyoming(
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"{uri}: can't be listened at ({reason}); choose another address") from None
+    _log.info("listening for Wyoming", extra={"uri": uri})
+    if has_keys or not _is_local(uri):
+        _log.warning("Wyoming has no keys: whoever can reach %s is answered", uri)
     return WyomingServer(server, handlers)
 
 
@@ -118,6 +137,17 @@ def _check(uri: str) -> None:
                 raise ConfigError(f"{uri}: a file is there; choose another path")
 
 
+def _is_local(uri: str) -> bool:
+    """Whether only this machine can reach it."""
+    parts = urlsplit(uri)
+    if parts.scheme == "unix" or parts.hostname in (None, "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname).is_loopback
+    except ValueError:  # a name
+        return False
+
+
 class _Handler(AsyncEventHandler):
     """One client: sound between audio-start and audio-stop, and its transcript."""
 
@@ -131,7 +161,7 @@ class _Handler(AsyncEventHandler):
         super().__init__(_Bounded(reader), writer)
         self._rules, self._handlers = rules, handlers
         self._task: asyncio.Task[None] | None = None
-        self._wanted: str | None = None  # the phrase set that the client names
+        self._wanted = Transcribe()  # what the client asks for
         self._sound: _Sound | None = None
 
     async def run(self) -> None:
@@ -149,14 +179,14 @@ class _Handler(AsyncEventHandler):
         except CepstraError as error:
             # A client that waits for a transcript learns by the connection's end that there won't be one
             code = error.code if isinstance(error, ServiceError) else RequestError.code
-            await self._last(Error(str(error), code))
+            await self._refuse(str(error), code)
         except (OSError, EOFError):
             pass  # it's gone, or silent (TimeoutError)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            await self._last(Error("not an event of Wyoming; see the protocol", RequestError.code))
+            await self._refuse("not an event of Wyoming; see the protocol", RequestError.code)
         except Exception as error:  # noqa: BLE001  whatever it is, it ends one client only
             report("a Wyoming client", error)
-            await self._last(Error("the service failed; connect again", ServiceError.code))
+            await self._refuse("the service failed; connect again", ServiceError.code)
         finally:
             self._handlers.discard(self)
             self.writer.close()
@@ -178,7 +208,7 @@ class _Handler(AsyncEventHandler):
         elif Ping.is_type(event.type):
             await self.write_event(Pong(Ping.from_event(event).text).event())
         elif Transcribe.is_type(event.type):
-            self._wanted = Transcribe.from_event(event).name
+            self._wanted = Transcribe.from_event(event)
         elif AudioStart.is_type(event.type):
             self._sound = _Sound(_form(event.data))
         elif AudioChunk.is_type(event.type):
@@ -192,21 +222,27 @@ class _Handler(AsyncEventHandler):
     async def _transcript(self) -> Transcript:
         samples = np.zeros(0, np.float32) if self._sound is None else self._sound.finish()
         self._sound = None
-        text = ""
+        # Not before the sound is over: who closes a connection that is being written to takes the error back
+        check_language(self._wanted.language or None, self._rules.transcriber.language)
         if len(samples):
             result = await insist(lambda: self._transcribed(samples))
-            meaning = result.meaning
-            text = result.text if meaning is None or meaning.command is None else meaning.command.sentence
+        else:
+            result = Result(None, 0.0, "", 0.0, no_speech=True)
+        self._rules.notes.transcribed(result)
+        meaning = result.meaning
+        text = result.text if meaning is None or meaning.command is None else meaning.command.sentence
         return Transcript(text, language=self._rules.transcriber.language)
 
     def _transcribed(self, samples: Array) -> Awaitable[Result]:
-        own = (None, "", PROGRAM, self._rules.transcriber.model)
-        phrases = self._rules.phrases or (None if self._wanted in own else self._wanted)
+        name = self._wanted.name
+        own = (None, "", PROGRAM, self._rules.transcriber.model, *self._rules.aliases)
+        phrases = self._rules.phrases or (None if name in own else name)
         return self._rules.transcriber.transcribe(samples, phrases=phrases, urgency=Urgency.LIVE)
 
-    async def _last(self, message: Eventable) -> None:
+    async def _refuse(self, message: str, code: str) -> None:
+        self._rules.notes.refused(code)
         with suppress(OSError, RuntimeError):
-            await self.write_event(message.event())
+            await self.write_event(Error(message, code).event())
 
 
 class _Sound:

@@ -465,7 +465,8 @@ def test_faults_of_ours_are_logged_without_a_trace_and_told_in_words(
     with caplog.at_level(logging.INFO, "cepstra.service"), serving(websocket.router()) as server:
         asyncio.run(client(server.address))
     assert [record.getMessage() for record in caplog.records if record.name == "cepstra.service"] == [
-        "a stream failed: ZeroDivisionError"
+        "a stream failed: ZeroDivisionError",
+        "refused",
     ]
     assert all(record.exc_info is None for record in caplog.records if record.name == "cepstra.service")
     assert "Traceback" not in capfd.readouterr().err

@@ -147,6 +147,65 @@ def test_phrases_by_setting_and_by_name(tmp_path: Path, stand_in: Any, five: Any
     asyncio.run(client())
 
 
+def test_names_of_the_model_mean_free_text(tmp_path: Path, stand_in: Any) -> None:
+    other = read_audio(SAMPLES / "computer_speed_up.wav")
+
+    async def client() -> None:
+        rules = {"aliases": ("whisper-1", "digits")}  # even where a phrase set is called so
+        async with listening(tmp_path, stand_in, **rules) as uri, AsyncClient.from_uri(uri) as connection:
+            for name in ("whisper-1", "digits", "stand-in", "cepstra", ""):
+                assert text(await ask(connection, other, name=name)) == "computer speed up"
+            answer = await ask(connection, other, name="whisper-2")
+            assert answer is not None
+            assert Error.from_event(answer).code == "not_found"
+
+    asyncio.run(client())
+
+
+def test_another_language_is_refused_in_words(tmp_path: Path, stand_in: Any, five: Any) -> None:
+    async def client() -> None:
+        async with listening(tmp_path, stand_in) as uri:
+            async with AsyncClient.from_uri(uri) as connection:
+                for own in ("en", "en-US", "EN_gb", "english", "", None):
+                    assert text(await ask(connection, five, language=own)) == "five five two eight five"
+            count = len(stand_in.asked)
+            for other in ("de", "de-DE", "eng", "x" * 1000):
+                async with AsyncClient.from_uri(uri) as connection:
+                    answer = await ask(connection, five, language=other)
+                    assert answer is not None
+                    error = Error.from_event(answer)
+                    assert error.code == "invalid_request"
+                    assert error.text == f"language: the model knows en only, not {other[:40]!r}"
+                    assert await connection.read_event() is None
+            assert len(stand_in.asked) == count
+
+    asyncio.run(client())
+
+
+@pytest.mark.parametrize(
+    ("host", "has_keys", "warned"),
+    [("127.0.0.1", False, False), ("localhost", False, False), ("0.0.0.0", False, True),  # noqa: S104  it is what is warned of
+     ("127.0.0.1", True, True)],
+)  # fmt: skip
+def test_the_address_is_logged_and_that_it_has_no_keys(  # noqa: PLR0917  they are given by name
+    stand_in: Any, unused: int, caplog: pytest.LogCaptureFixture, host: str, has_keys: bool, warned: bool
+) -> None:
+    uri = f"tcp://{host}:{unused}"
+
+    async def run() -> None:
+        server = await serve_wyoming(uri, stand_in, has_keys=has_keys)
+        await server.stop()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(run())
+    found = [record for record in caplog.records if record.name == "cepstra.service"]
+    warning = f"Wyoming has no keys: whoever can reach {uri} is answered"
+    assert [(record.levelname, record.getMessage()) for record in found] == [
+        ("INFO", "listening for Wyoming"), *([("WARNING", warning)] if warned else []),
+    ]  # fmt: skip
+    assert vars(found[0])["uri"] == uri
+
+
 def test_several_clients_at_once_over_tcp(stand_in: Any, five: Any, unused: int) -> None:
     async def one(uri: str) -> str:
         async with AsyncClient.from_uri(uri) as connection:
@@ -289,7 +348,9 @@ def test_faults_of_ours_are_logged_and_told_without_a_trace(
     with caplog.at_level(logging.INFO):
         asyncio.run(client())
     assert [record.getMessage() for record in caplog.records if record.name == "cepstra.service"] == [
-        "a Wyoming client failed: ZeroDivisionError"
+        "listening for Wyoming",
+        "a Wyoming client failed: ZeroDivisionError",
+        "refused",
     ]
 
 
