@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 1 << 24
 # A key with something below it or in braces: in a list of sentences nothing is indented
-_YAML: Final = re.compile(r"^(intents\s*:|[\w-]+[ \t]*:[ \t]*(#.*)?(\{|\n[ \t]+\S|\n- ))", re.MULTILINE)
+_YAML: Final = re.compile(r"^(intents\s*:|[\w-]+[ \t]*:[ \t]*(#.*)?(\{|\n(?:[ \t]*\n)*[ \t]+\S|\n- ))", re.MULTILINE)
 _TRIES: Final = 50  # for each sample that is to differ from those before
 
 

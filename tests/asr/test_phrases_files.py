@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from asr.errors import PhrasesError
 from asr.phrases import Command, PhraseSet
 
 if TYPE_CHECKING:
@@ -254,3 +255,21 @@ def test_examples_that_exist_already() -> None:
 def test_of_two_readings_the_first_written_counts(template: str, slots: dict[str, Any]) -> None:
     phrases = PhraseSet.parse(f"intents: {{x: '{template}'}}\nlists: {{part: ['on']}}")
     assert phrases.command("on go") == Command("x", slots, "on go")
+
+
+@pytest.mark.parametrize(
+    "text", ["intent:\n  a: make tea\n", "# mine\nintends:\n- make tea\n", "intent: {a: make tea}\n", "x :\n\n  a: b\n"]
+)
+def test_what_looks_like_yaml_is_no_list_of_sentences(text: str) -> None:
+    with pytest.raises(PhrasesError, match="intents"):
+        PhraseSet.parse(text, "uploaded")
+
+
+@pytest.mark.parametrize("text", ["make tea\nstop\n", "make [some] tea # a key: {no}\n", "(on|off)\n"])
+def test_a_list_of_sentences_is_no_yaml(text: str) -> None:
+    assert PhraseSet.parse(text, "uploaded").sentences >= 1
+
+
+def test_a_device_without_end_is_refused() -> None:
+    with pytest.raises(PhrasesError, match="/dev/zero: more than"):
+        PhraseSet.read("/dev/zero")

@@ -303,7 +303,9 @@ def test_metrics_add_up_and_logs_keep_secrets(service_with: Callable[..., Servic
     assert {line["path"] for line in answered if line["status"] == 200} == {PATH, "/v1/commands", "/metrics"}
     assert len({line["request"] for line in answered}) == len(answered)
     heard = {line["request"] for line in lines if line["message"] == "transcribed"}
-    assert heard == {line["request"] for line in answered if line["path"] in (PATH, "/v1/commands") and "code" not in line}
+    assert heard == {
+        line["request"] for line in answered if line["path"] in (PATH, "/v1/commands") and "code" not in line
+    }
 
 
 def test_what_is_said_is_logged_where_that_is_wanted(

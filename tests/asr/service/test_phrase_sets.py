@@ -220,3 +220,16 @@ class StoreIsADict(RuleBasedStateMachine):
 
 TestStoreIsADict = StoreIsADict.TestCase
 TestStoreIsADict.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+
+
+def test_a_form_in_the_place_of_a_file_is_told_so(service: Service) -> None:
+    answer = service.http.put("/v1/phrases/form", files={"file": b"make tea"})
+    assert answer.status_code == 400
+    assert "curl -T" in answer.json()["error"]["message"]
+
+
+def test_a_stored_set_of_other_types_is_told_at_the_start(tmp_path: Path) -> None:
+    fields = {"name": "a", "text": 5, "sentences": "x", "intents": [], "words": 1, "samples": []}
+    (tmp_path / "a.json").write_text(json.dumps(fields))
+    with pytest.raises(CepstraError, match=r"a\.json: a stored phrase set can't be read"):
+        PhraseStore(tmp_path)

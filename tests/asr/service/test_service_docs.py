@@ -84,13 +84,13 @@ def test_its_settings_start_one_whose_keys_are_asked_for(service_with: Callable[
     assert service.http.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code == 403
 
 
-def test_the_readme_says_how(started: Service, folder: Path) -> None:
+def test_the_readme_says_how(started: Service) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("## As a service\n")[2].partition("\n## ")[0]
     assert len(section.strip().splitlines()) <= 8
     assert serve_lines(section) == [[]]
     (line,) = re.findall(r"^    (curl .*)$", section, re.MULTILINE)
-    assert json.loads(run("bash", "-c", line.replace(f"http://{ADDRESS}", started.url), folder=folder))["text"]
+    assert json.loads(run("bash", "-c", line.replace(f"http://{ADDRESS}", started.url), folder=ROOT))["text"]
 
 
 def test_metrics_of_the_page_are_there(started: Service) -> None:

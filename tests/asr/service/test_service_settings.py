@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from asr.cli.commands import app as cli
 from asr.errors import ConfigError
+from asr.service.app import create_app
 from asr.service.settings import Settings, load
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -149,3 +151,34 @@ def test_the_help_is_short_and_names_the_rest() -> None:
     assert shown.exit_code == 0
     assert "docs/service.md" in shown.stdout
     assert len(shown.stdout.splitlines()) < 50
+
+
+@pytest.mark.parametrize(
+    ("route", "hint"), [("/v1/comands", "did you mean /v1/commands"), ("/nothing", "no such route as /nothing")]
+)
+def test_a_key_that_opens_nothing_is_refused(route: str, hint: str) -> None:
+    key = {"name": "kitchen", "key": "0123456789abcdef", "routes": [route]}
+    with pytest.raises(ConfigError, match=hint):
+        create_app(load(None, {"api_keys": [key]}))
+
+
+@pytest.mark.parametrize("route", ["/", "/v1", "/v1/phrases", "/v1/phrases/drone", "/v1/stream", "/vosk", "/metrics"])
+def test_a_key_may_open_any_route_there_is(route: str) -> None:
+    create_app(load(None, {"api_keys": [{"name": "kitchen", "key": "0123456789abcdef", "routes": [route]}]}))
+
+
+def test_phrases_for_wyoming_want_wyoming() -> None:
+    with pytest.raises(ConfigError, match="wyoming_phrases: has no effect without wyoming"):
+        load(None, {"wyoming_phrases": "drone"})
+
+
+def test_a_library_that_repeats_itself_is_written_once_a_second() -> None:
+    program = (
+        "import logging; from asr.service import logs; logs.install(); asyncio = logging.getLogger('asyncio')\n"
+        "for _ in range(1000): asyncio.error('out of descriptors')\n"
+        "asyncio.error('something else')"
+    )
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stderr
+    lines = [json.loads(line)["message"] for line in told.splitlines()]
+    assert 2 <= len(lines) <= 10
+    assert (lines[0], lines[-1]) == ("out of descriptors", "something else")
