@@ -55,7 +55,8 @@ def read_settings(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: can't be read ({error.strerror}); give the path of a YAML file") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        reason = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigError(f"{path}: not YAML: {reason}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):

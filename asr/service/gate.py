@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from asr.service import logs
-from asr.service.errors import BusyError, ForbiddenError, KeyRefusedError
+from asr.service.errors import BusyError, ForbiddenError, KeyRefusedError, RequestError
 from asr.service.refusals import described
 from asr.service.settings import LOOPBACK
 
@@ -97,6 +97,8 @@ class Gate:
 
     def _check_host(self, headers: Headers) -> None:
         """A page of somebody else's may make a browser ask us by another name, or open a WebSocket."""
+        if len(headers.getlist("host")) > 1:
+            raise RequestError("more than one Host header; send one")
         host = _name(headers.get("host", ""))
         allowed = self._settings.allowed_hosts or (LOOPBACK if self._settings.is_local else ())
         if allowed and host not in {name.lower() for name in (*allowed, self._settings.host)}:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from asr.service.errors import ServiceError
+
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120)
 
 
@@ -38,6 +40,11 @@ class Metrics:
             buckets=(1, 2, 4, 8, 16),
             registry=self.registry,
         )
-        for outcome in ("taken", "refused"):  # there from the start, so that a rate shows the first
+        # They are there from the start, so that a rate shows the first one
+        for outcome in ("taken", "refused"):
             self.reloads.labels(outcome)
+        for reason in ("busy", "stopping", "uploads"):
+            self.refused.labels(reason)
+        for kind in ServiceError.__subclasses__():
+            self.errors.labels(kind.code)
         self.streams = Gauge("cepstra_streams", "Open WebSockets.", registry=self.registry)

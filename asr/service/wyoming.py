@@ -130,7 +130,7 @@ def _check(uri: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError(f"{uri!r}: not an address; give tcp://HOST:PORT or unix:///PATH")
+        raise ConfigError(f"wyoming: {uri!r} is not an address; give tcp://HOST:PORT or unix:///PATH")
     if parts.scheme == "unix":
         with suppress(OSError, ValueError):
             if not stat.S_ISSOCK(Path(parts.path).lstat().st_mode):  # the library would take it away

@@ -182,3 +182,10 @@ def test_a_library_that_repeats_itself_is_written_once_a_second() -> None:
     lines = [json.loads(line)["message"] for line in told.splitlines()]
     assert 2 <= len(lines) <= 10
     assert (lines[0], lines[-1]) == ("out of descriptors", "something else")
+
+
+def test_a_file_that_is_no_yaml_is_told_where(tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text("host: here: there\n")
+    with pytest.raises(ConfigError, match=r"serve\.yaml: not YAML: .* at line 1, column 11"):
+        load(file, {})
