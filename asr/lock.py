@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -51,6 +51,17 @@ def locked(folder: Path, what: str, error: type[CepstraError], say: Callable[[st
         for each in made:
             with suppress(OSError):  # not empty: a run has begun in it
                 each.rmdir()
+
+
+@contextmanager
+def held(folder: Path, what: str, error: type[CepstraError], say: Callable[[str], None]) -> Iterator[None]:
+    """As `locked`, but raises `error` also where the folder can't be written."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder, what, error, say))
+        except OSError as fault:
+            raise error(f"{folder}: can't be written ({fault.strerror}); choose another folder") from None
+        yield
 
 
 def _open(path: Path, what: str, error: type[CepstraError], say: Callable[[str], None]) -> BinaryIO:

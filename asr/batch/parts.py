@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,11 @@ from asr.asked import check_asked, read_asked
 from asr.batch.documents import has_failed
 from asr.errors import CepstraError, ConfigError
 from asr.files import atomic, make_folder, write_atomically
-from asr.lock import locked
+from asr.lock import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from asr.batch.blocks import Block
@@ -48,15 +48,9 @@ class Folder:
         """A block's."""
         return self.parts / f"{block.number:06d}-{block.digest[:12]}.jsonl"
 
-    @contextmanager
-    def held(self, say: Callable[[str], None]) -> Iterator[None]:
+    def held(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
         """Keep other runs out. Raises CepstraError where one is in it, or where it can't be written."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.path, "transcription", CepstraError, say))
-            except OSError as error:
-                raise CepstraError(f"{self.path}: can't be written ({error.strerror}); choose another folder") from None
-            yield
+        return held(self.path, "transcription", CepstraError, say)
 
     def begin(self, asked: Mapping[str, Any]) -> None:
         """Write down what is asked for, if it isn't what is there.

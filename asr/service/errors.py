@@ -6,6 +6,7 @@ import errno
 
 from asr.errors import CepstraError
 
+STOPPING = "the service is stopping; try again"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of the disk, of the user on it, of a file
 
 

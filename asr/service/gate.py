@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from asr.service import logs
-from asr.service.errors import BusyError, ForbiddenError, KeyRefusedError, RequestError
+from asr.service.errors import STOPPING, BusyError, ForbiddenError, KeyRefusedError, RequestError
 from asr.service.refusals import described
 from asr.service.settings import LOOPBACK
 
@@ -71,7 +71,7 @@ class Gate:
             status = 499  # as nginx calls a client that is gone
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  a client gets an answer and no traceback
             if isinstance(error, asyncio.CancelledError):  # by the server, which doesn't wait any longer
-                error = BusyError("the service is stopping; try again", retry_after=1)
+                error = BusyError(STOPPING, retry_after=1)
             code, content, more = described(error)
             status = code
             scope["state"]["code"] = content["error"]["code"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.errors import CepstraError
-from asr.service.errors import NO_ROOM, BusyError, LateError
+from asr.service.errors import NO_ROOM, STOPPING, BusyError, LateError
 from asr.service.handle import WorkerEndedError
 from asr.service.queue import Queue, Ticket
 from asr.service.slot import Shared, Slot
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 QUICK_BYTES = 1 << 21  # a larger file is opened by the reader, beside those that decode
 PART_SECONDS = 10.0  # of a long recording, that a worker decodes before it looks who is waiting
 READER_NICENESS = 5
-STOPPING = "the service is stopping; try again"
 
 _log = logging.getLogger("cepstra.service")
 
@@ -196,15 +195,14 @@ class Pool:
         """Seconds after which there may be room."""
         return max(1, min(60, math.ceil(self._queue.waiting * self._queue.pace / max(1, self.workers))))
 
-    @property
-    def is_full(self) -> bool:
-        """Whether another request would be refused."""
-        return self._stopping or self._requests >= self._settings.processes + self._settings.max_waiting
-
     def refuse_if_full(self) -> None:
         """Before anything of a request is received. Raises BusyError."""
-        if self.is_full:
+        if self._stopping or self._is_full:
             self._refuse()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._requests >= self._settings.processes + self._settings.max_waiting
 
     def _refuse(self) -> None:
         self._metrics.refused.labels("stopping" if self._stopping else "busy").inc()
@@ -217,10 +215,8 @@ class Pool:
         """What is received by then is answered, also by a service that is stopping."""
         if urgency is Urgency.PARTIAL and self._queue.waiting >= max(1, self.workers):
             raise BusyError("too much waits for a guess", retry_after=self.retry_after)
-        most = self._settings.processes + self._settings.max_waiting
-        if self._stopped or (
-            self._requests >= most and urgency is not Urgency.LIVE
-        ):  # what a stream was told isn't lost
+        may_wait = urgency is Urgency.LIVE  # what was said to a stream isn't lost
+        if self._stopped or (self._is_full and not may_wait):
             self._refuse()
         seconds = self._settings.answer_seconds
         self._requests += 1

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def form_body(fields: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+def form_body(fields: dict[str, Any]) -> dict[str, Any]:
     """The description, for OpenAPI, of a form with a recording and these fields."""
     file = {"type": "string", "format": "binary", "description": "WAV, FLAC, Ogg (Vorbis, Opus), MP3, AIFF, AU …"}
-    schema = {"type": "object", "required": ["file", *required], "properties": {"file": file, **fields}}
+    schema = {"type": "object", "required": ["file"], "properties": {"file": file, **fields}}
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 

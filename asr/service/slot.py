@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from asr.errors import CepstraError
-from asr.service.errors import BusyError, LateError, ServiceError
+from asr.service.errors import STOPPING, BusyError, LateError, ServiceError
 from asr.service.handle import Handle, WorkerEndedError
 from asr.service.work import CheckPhrases, Transcribe
 
@@ -130,7 +130,7 @@ class Slot:
             return error
         except asyncio.CancelledError:
             for ticket in tickets:
-                ticket.fail(BusyError("the service is stopping; try again", retry_after=1))
+                ticket.fail(BusyError(STOPPING, retry_after=1))
             raise
         for stage, seconds in timed.seconds.items():
             stages.labels(stage).observe(seconds)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asr.asked import check_asked, read_asked
 from asr.errors import ConfigError, SynthesisError
 from asr.files import make_folder, write_atomically
-from asr.lock import locked
+from asr.lock import held
 from asr.manifest import Utterance, write_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 FORMAT = 1
@@ -53,17 +54,10 @@ class Folder:
         """Something that is gone when the run ends."""
         return self.path / f".{name}.cache"
 
-    @contextmanager
-    def held(self, say: Callable[[str], None]) -> Iterator[None]:
+    def held(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
         """Keep other runs out. Raises SynthesisError where one is in it, or where it can't be written."""
         make_folder(self.path.parent, SynthesisError)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.path, "synthesis", SynthesisError, say))
-            except OSError as error:
-                reason = f"{self.path}: can't be written ({error.strerror}); choose another folder"
-                raise SynthesisError(reason) from None
-            yield
+        return held(self.path, "synthesis", SynthesisError, say)
 
     def begin(self, settings: dict[str, Any], splits: Sequence[str], *, restart: bool) -> dict[int, dict[str, Any]]:
         """What earlier runs have done with the same settings, by index.
