@@ -1,0 +1,114 @@
+"""CTC's prefix scores as nodes of a graph: what asr.search.ctc computes, in the same float64, one hypothesis at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import TensorProto
+
+from asr.search.ctc import NEVER, UNLIKELY
+from asr.search.hypothesis import BLANK, EOS
+
+if TYPE_CHECKING:
+    from export.nodes import Nodes
+
+_BLOCK = 16  # positions: sums within blocks, and then over blocks, cost T (16 + T / 256) exponentials and no loop
+
+_FIRST, _LAST = np.array([0]), np.array([-1])
+
+
+@dataclass(frozen=True)
+class PrefixGraph:
+    """Names of values of one utterance, that every step uses."""
+
+    log_probs: str  # (T, V) float64
+    size: str  # (1,) T
+    blank: str  # (T,) log-probability of blank
+    blank_total: str  # (T,) its sum up to and with each position
+    padding: str  # (2,) what makes T a multiple of a block
+    blocks_before: str  # (blocks, blocks) 0 for those that come before, else NEVER
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Names of what a step finds out of C tokens that could follow."""
+
+    scores: str  # (C,)
+    entry: str  # (T, C)
+    log_probs: str  # (T, C)
+
+
+def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, str, str]:
+    """ctc: (T, V) float32. Also the empty prefix' forward variables (T,), ending in its last token and in blank."""
+    log_probs = g("Max", g("Cast", ctc, to=TensorProto.DOUBLE), UNLIKELY)
+    size = g("Shape", log_probs, start=0, end=1)
+    blank = g("Gather", log_probs, np.array(BLANK), axis=1)
+    total = g("CumSum", blank, np.array(0))
+    blocks = g("Div", g("Add", size, np.array([_BLOCK - 1])), np.array([_BLOCK]))
+    missing = g("Sub", g("Mul", blocks, np.array([_BLOCK])), size)
+    numbers = g("Range", np.array(0), g("Squeeze", blocks), np.array(1))
+    earlier = g("Less", g("Unsqueeze", numbers, _FIRST), g("Unsqueeze", numbers, np.array([1])))
+    graph = PrefixGraph(
+        log_probs, size, blank, total,
+        padding=g("Concat", np.array([0]), missing, axis=0),
+        blocks_before=g("Where", earlier, np.float64(0), NEVER),
+    )  # fmt: skip
+    return graph, g("Expand", NEVER, size), total
+
+
+def scores(g: Nodes, prefix: PrefixGraph, non_blank: str, blank: str, last: str, candidates: str) -> Candidates:
+    """Scores of the prefixes one token longer. last: the prefix' last token (1,), or -1; candidates: (C,)."""
+    log_probs = g("Gather", prefix.log_probs, candidates, axis=1)  # (T, C)
+    either = _either(g, non_blank, blank)  # (T,)
+    columns = np.array([1])
+    # Before a repeated token there must be a blank
+    before = g(
+        "Where", g("Equal", candidates, last), g("Unsqueeze", blank, columns), g("Unsqueeze", either, columns)
+    )  # (T, C)
+    # The candidate's first position is one after the prefix, or the very first
+    first = g("Where", g("GreaterOrEqual", last, _FIRST), NEVER, np.float64(0))  # (1,)
+    row = g("Expand", first, g("Concat", np.array([1]), g("Shape", candidates), axis=0))
+    entry = g("Concat", row, g("Slice", before, _FIRST, _LAST, _FIRST), axis=0)
+    found = _sum(g, g("Add", entry, log_probs), 0)
+    whole = g("Gather", either, np.array(-1), axis=0)
+    return Candidates(g("Where", g("Equal", candidates, np.array([EOS])), whole, found), entry, log_probs)
+
+
+def extend(g: Nodes, prefix: PrefixGraph, candidates: Candidates, chosen: str) -> tuple[str, str]:
+    """Forward variables of the prefix with one of the candidates. chosen: its place among them, a scalar."""
+    entry = g("Gather", candidates.entry, chosen, axis=1)
+    log_probs = g("Gather", candidates.log_probs, chosen, axis=1)
+    non_blank = _recur(g, prefix, entry, log_probs, g("CumSum", log_probs, np.array(0)))
+    shifted = g("Concat", np.array([NEVER]), g("Slice", non_blank, _FIRST, _LAST), axis=0)
+    return non_blank, _recur(g, prefix, shifted, prefix.blank, prefix.blank_total)
+
+
+def _recur(g: Nodes, prefix: PrefixGraph, entry: str, stay: str, total: str) -> str:
+    """See asr.search.ctc: a sum relative to all of stay. All (T,)."""
+    return g("Add", _running_sum(g, prefix, g("Sub", entry, g("Sub", total, stay))), total)
+
+
+def _running_sum(g: Nodes, prefix: PrefixGraph, values: str) -> str:
+    """The logarithm of the sum of exponentials up to and with each position. (T,)"""
+    rows = g("Reshape", g("Pad", values, prefix.padding, NEVER), np.array([-1, 1, _BLOCK]))
+    later = np.where(np.tri(_BLOCK, dtype=bool), np.float64(0), NEVER)
+    inside = _sum(g, g("Add", rows, later), 2)  # (blocks, block)
+    whole = g("Gather", inside, np.array(-1), axis=1)  # (blocks,)
+    before = _sum(g, g("Add", whole, prefix.blocks_before), 1)  # (blocks,)
+    summed = _either(g, inside, g("Unsqueeze", before, np.array([1])))
+    return g("Slice", g("Reshape", summed, np.array([-1])), _FIRST, prefix.size)
+
+
+def _sum(g: Nodes, values: str, axis: int) -> str:
+    """The logarithm of the sum of exponentials along an axis; written out, since not every runtime takes off the most."""
+    most = g("ReduceMax", values, np.array([axis]), keepdims=1)
+    shares = g("ReduceSum", g("Exp", g("Sub", values, most)), np.array([axis]), keepdims=0)
+    return g("Add", g("Log", shares), g("Squeeze", most, np.array([axis])))
+
+
+def _either(g: Nodes, left: str, right: str) -> str:
+    """logaddexp."""
+    least = g("Neg", g("Abs", g("Sub", left, right)))
+    return g("Add", g("Max", left, right), g("Log", g("Add", g("Exp", least), np.float64(1))))
