@@ -49,12 +49,9 @@ def greedy_graph(outer: Nodes, decoder: GraphProto, bundle: Bundle, sound: Sound
     limit = _limit(outer, sound.seconds, options)
     prefix, non_blank, blank = ctc_graph.start(outer, sound.ctc)
     before, inside = split_by(decoder, [f"decoder/{name}" for name in ("tokens", "past_k", "past_v")])
-    outer.insert(
-        decoder, before, memory_k=sound.memory_k, memory_v=sound.memory_v, lengths=sound.positions
-    )  # fmt: skip
+    outer.insert(decoder, before, memory_k=sound.memory_k, memory_v=sound.memory_v, lengths=sound.positions)
 
     body = Nodes("step", outer.constants)
-    names = {name: f"step/{name}" for name in ("number", "going", "token", "past_k", "past_v", "history")}
     body.insert(decoder, inside, tokens="step/token", past_k="step/past_k", past_v="step/past_v")
     # Blank belongs to CTC and BOS to the start: neither is ever written
     never = np.isin(np.arange(bundle.tokenizer.vocab_size), [BLANK, BOS])
@@ -80,13 +77,13 @@ def greedy_graph(outer: Nodes, decoder: GraphProto, bundle: Bundle, sound: Sound
     forgotten = body("Slice", "step/history", np.array([1]), np.array([np.iinfo(np.int64).max]))
 
     config = bundle.model
-    cache = [config.decoder_layers, 1, config.heads, None, config.d_model // config.heads]
+    # The batch has one utterance; that it is any number is what the decoder was told alone, and is fused by
+    cache = [config.decoder_layers, "batch", config.heads, None, config.d_model // config.heads]
+    empty = np.zeros((config.decoder_layers, 1, config.heads, 0, config.d_model // config.heads), np.float32)
     size = (options.repeat_limit + 1) * LONGEST_GROUP - 1
-    empty = outer("ConstantOfShape", np.array([0 if n is None else n for n in cache]),
-                  value=helper.make_tensor("zero", TensorProto.FLOAT, [1], [0.0]))  # fmt: skip
     # Name, type and shape; what it is at first, and after the step
     states = [
-        ("token", TensorProto.INT64, [1], np.array([BOS]), latest),
+        ("token", TensorProto.INT64, ["batch"], np.array([BOS]), latest),
         ("past_k", TensorProto.FLOAT, cache, empty, "decoder/new_k"),
         ("past_v", TensorProto.FLOAT, cache, empty, "decoder/new_v"),
         ("history", TensorProto.INT64, [size], np.full(size, _NOTHING), body("Concat", forgotten, latest, axis=0)),
@@ -106,13 +103,13 @@ def greedy_graph(outer: Nodes, decoder: GraphProto, bundle: Bundle, sound: Sound
         )
     ]
     given: list[ValueInfoProto] = [
-        helper.make_tensor_value_info(names["number"], TensorProto.INT64, []),
-        helper.make_tensor_value_info(names["going"], TensorProto.BOOL, []),
+        helper.make_tensor_value_info("step/number", TensorProto.INT64, []),
+        helper.make_tensor_value_info("step/going", TensorProto.BOOL, []),
         *(helper.make_tensor_value_info(f"step/{name}", kind, shape) for name, kind, shape, _, _ in states),
     ]
     found = outer.several(
         "Loop", len(states) + 2, outer("Add", limit, np.array(1)), sound.audible, *(first for _, _, _, first, _ in states),
-        body=helper.make_graph(body.list, "step", given, results),
+        body=helper.make_graph(body.list, "step", given, results, value_info=body.shapes),
     )  # fmt: skip
     tokens, written = found[-2:]
     count = outer("Cast", outer("Size", tokens), to=TensorProto.DOUBLE)

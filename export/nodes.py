@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-    from onnx import GraphProto, NodeProto, TensorProto
+    from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 
 class Constants:
@@ -39,6 +39,7 @@ class Nodes:
         self._prefix, self._count = prefix, 0
         self.constants = constants
         self.list: list[NodeProto] = []
+        self.shapes: list[ValueInfoProto] = []
 
     def __call__(self, operator: str, *inputs: str | NDArray[Any] | np.generic, **attributes: Any) -> str:
         """One node with one output. inputs: names, or values, which become constants."""
@@ -60,7 +61,13 @@ class Nodes:
         return name
 
     def insert(self, graph: GraphProto, nodes: Iterable[NodeProto], **inputs: str) -> None:
-        """Nodes of a graph, whose inputs have these values."""
+        """Nodes of a graph, whose inputs have these values.
+
+        What was known of their shapes still is: ONNX Runtime fuses operators by it, and others round otherwise.
+        """
         for name, source in inputs.items():
             self.named(source, f"{graph.name}/{name}")
+        nodes = list(nodes)
         self.list.extend(nodes)
+        ours = {f"{graph.name}/{name}" for name in inputs} | {name for node in nodes for name in node.output}
+        self.shapes += [value for value in (*graph.input, *graph.value_info, *graph.output) if value.name in ours]

@@ -50,10 +50,11 @@ def one_graph(bundle: Bundle) -> bytes:
             ("score", score, TensorProto.FLOAT, []),
         )
     ]
-    samples = helper.make_tensor_value_info("samples", TensorProto.FLOAT, [1, "samples"])
+    samples = helper.make_tensor_value_info("samples", TensorProto.FLOAT, [1, "length"])
     graph = helper.make_graph(
-        g.list, bundle.name, [samples], outputs, [*encoder.initializer, *decoder.initializer, *g.constants.tensors]
-    )
+        g.list, "cepstra", [samples], outputs, [*encoder.initializer, *decoder.initializer, *g.constants.tensors],
+        value_info=g.shapes,
+    )  # fmt: skip
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="Cepstra"
     )
