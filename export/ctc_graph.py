@@ -23,7 +23,7 @@ _FIRST, _LAST = np.array([0]), np.array([-1])
 class PrefixGraph:
     """Names of values of one utterance, that every step uses."""
 
-    log_probs: str  # (T, V) float64
+    log_probs: str  # (V, T) float64: sums run along what is stored side by side
     size: str  # (1,) T
     blank: str  # (T,) log-probability of blank
     blank_total: str  # (T,) its sum up to and with each position
@@ -36,15 +36,15 @@ class Candidates:
     """Names of what a step finds out of C tokens that could follow."""
 
     scores: str  # (C,)
-    entry: str  # (T, C)
-    log_probs: str  # (T, C)
+    entry: str  # (C, T)
+    log_probs: str  # (C, T)
 
 
 def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, str, str]:
     """ctc: (T, V) float32. Also the empty prefix' forward variables (T,), ending in its last token and in blank."""
-    log_probs = g("Max", g("Cast", ctc, to=TensorProto.DOUBLE), UNLIKELY)
-    size = g("Shape", log_probs, start=0, end=1)
-    blank = g("Gather", log_probs, np.array(BLANK), axis=1)
+    log_probs = g("Max", g("Cast", g("Transpose", ctc, perm=[1, 0]), to=TensorProto.DOUBLE), UNLIKELY)
+    size = g("Shape", log_probs, start=1, end=2)
+    blank = g("Gather", log_probs, np.array(BLANK), axis=0)
     total = g("CumSum", blank, np.array(0))
     blocks = g("Div", g("Add", size, np.array([_BLOCK - 1])), np.array([_BLOCK]))
     missing = g("Sub", g("Mul", blocks, np.array([_BLOCK])), size)
@@ -60,26 +60,23 @@ def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, str, str]:
 
 def scores(g: Nodes, prefix: PrefixGraph, non_blank: str, blank: str, last: str, candidates: str) -> Candidates:
     """Scores of the prefixes one token longer. last: the prefix' last token (1,), or -1; candidates: (C,)."""
-    log_probs = g("Gather", prefix.log_probs, candidates, axis=1)  # (T, C)
+    log_probs = g("Gather", prefix.log_probs, candidates, axis=0)  # (C, T)
     either = _either(g, non_blank, blank)  # (T,)
-    columns = np.array([1])
+    column, second = g("Unsqueeze", candidates, np.array([1])), np.array([1])
     # Before a repeated token there must be a blank
-    before = g(
-        "Where", g("Equal", candidates, last), g("Unsqueeze", blank, columns), g("Unsqueeze", either, columns)
-    )  # (T, C)
+    before = g("Where", g("Equal", column, last), blank, either)  # (C, T)
     # The candidate's first position is one after the prefix, or the very first
     first = g("Where", g("GreaterOrEqual", last, _FIRST), NEVER, np.float64(0))  # (1,)
-    row = g("Expand", first, g("Concat", np.array([1]), g("Shape", candidates), axis=0))
-    entry = g("Concat", row, g("Slice", before, _FIRST, _LAST, _FIRST), axis=0)
-    found = _sum(g, g("Add", entry, log_probs), 0)
+    entry = g("Concat", g("Expand", first, g("Shape", column)), g("Slice", before, _FIRST, _LAST, second), axis=1)
+    found = _sum(g, g("Add", entry, log_probs), 1)
     whole = g("Gather", either, np.array(-1), axis=0)
     return Candidates(g("Where", g("Equal", candidates, np.array([EOS])), whole, found), entry, log_probs)
 
 
 def extend(g: Nodes, prefix: PrefixGraph, candidates: Candidates, chosen: str) -> tuple[str, str]:
     """Forward variables of the prefix with one of the candidates. chosen: its place among them, a scalar."""
-    entry = g("Gather", candidates.entry, chosen, axis=1)
-    log_probs = g("Gather", candidates.log_probs, chosen, axis=1)
+    entry = g("Gather", candidates.entry, chosen, axis=0)
+    log_probs = g("Gather", candidates.log_probs, chosen, axis=0)
     non_blank = _recur(g, prefix, entry, log_probs, g("CumSum", log_probs, np.array(0)))
     shifted = g("Concat", np.array([NEVER]), g("Slice", non_blank, _FIRST, _LAST), axis=0)
     return non_blank, _recur(g, prefix, shifted, prefix.blank, prefix.blank_total)
