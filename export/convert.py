@@ -14,11 +14,13 @@ from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.training.checkpoint import Trained, read_checkpoint
 from asr.training.weights import write_weights
-from export.graphs import OPSET, decoder_graph, encoder_graph
+from export.babble import babble
+from export.graphs import decoder_graph, encoder_graph
 from export.halve import halve
 from export.loss import MAX_WER_LOSS, Loss, LossError, as_fact, measure_loss, read_development
 from export.quantise import quantise
 from export.spectrum import compute_spectrum
+from export.standard import OPSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,11 +70,13 @@ def export(
     max_wer_loss: float = MAX_WER_LOSS,
     facts: dict[str, Any] | None = None,
     stage: Callable[[str], None] = lambda _: None,
+    write: Callable[[Path, Bundle], None] = write_bundle,
 ) -> Exported:
     """Write the bundle of a checkpoint, or of weights (.safetensors); stage is told what begins.
 
     precision: of the weights. manifests: recordings over which those rounded are compared with float32.
-    max_wer_loss: points of word error rate that rounding may cost there, greedily or with a beam of 4.
+    max_wer_loss: points of word error rate that rounding may cost there, greedily or with a beam of 4. write: as what;
+    export.one_graph.write_one_graph makes one ONNX file of it.
     Raises CepstraError where the graphs don't say what the model says (judged in float32: what rounding changes is
     measured too, but is a matter of error rates), and where rounding costs more than it may.
     """
@@ -90,7 +94,7 @@ def export(
             f"{checkpoint}: ONNX Runtime differs from torch by {parity.worst:.2g}, more than {BOUND}; not written"
         )
     if precision == "float32":
-        write_bundle(output, bundle)
+        write(output, bundle)
         return Exported(parity)
     stage("rounding the weights")
     rounded = round_weights(bundle, precision)
@@ -101,7 +105,7 @@ def export(
             raise LossError(_refusal(checkpoint, loss, precision, max_wer_loss))
     if losses or precision == "int8":  # that of float16 is known to be next to nothing
         rounded = replace(rounded, facts={**rounded.facts, "wer_loss": as_fact(losses)})
-    write_bundle(output, rounded)
+    write(output, rounded)
     return Exported(parity, precision, difference, tuple(losses))
 
 
@@ -160,7 +164,7 @@ def compare(trained: Trained, bundle: Bundle) -> Parity:
     for size, seconds in CASES:
         longest = int(seconds * trained.model.spec.sample_rate)
         # Of different lengths, so that masks matter; coloured noise with pauses is the nearest thing to speech at hand
-        clips = [_babble(rng, longest - longest * i // (2 * size)) for i in range(size)]
+        clips = [babble(rng, longest - longest * i // (2 * size)) for i in range(size)]
         ours, theirs = torch_model.encode(clips), onnx_model.encode(clips)
         if not np.array_equal(ours.lengths, theirs.lengths):
             return Parity(utterances, math.inf, math.inf)
@@ -180,11 +184,3 @@ def compare(trained: Trained, bundle: Bundle) -> Parity:
 def _worse(worst: float, ours: Floats, theirs: Floats) -> float:
     """The largest difference so far; once not-a-number, always so."""
     return float(np.maximum(worst, np.abs(ours - theirs).max()))
-
-
-def _babble(rng: np.random.Generator, length: int) -> Floats:
-    noise = np.cumsum(rng.normal(size=length)) if length else np.zeros(0)
-    noise -= np.linspace(noise[0], noise[-1], length) if length else 0
-    loudness = np.abs(np.sin(np.arange(length) / 3000))
-    babble: Floats = (0.1 * noise * loudness / max(1e-9, np.abs(noise).max(initial=0))).astype(np.float32)
-    return babble

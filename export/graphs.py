@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from asr.errors import CepstraError
+from export.standard import OPSET
 
 if TYPE_CHECKING:
     from asr.model.transformer import Transformer
-
-OPSET = 20  # standard operators only; onnxruntime 1.17 and later
 
 
 class EncoderGraph(nn.Module):

@@ -149,4 +149,6 @@ def _repeats(g: Nodes, history: str, candidates: str, options: SearchOptions) ->
     before = g("Gather", history, size - np.arange(1, LONGEST_GROUP + 1))
     forbidden = g("Where", g("Cast", periodic, to=TensorProto.BOOL), before, np.array(_NOTHING))  # (4,)
     hit = g("Equal", g("Unsqueeze", candidates, np.array([1])), forbidden)  # (C, 4)
-    return g("Cast", g("ReduceMax", g("Cast", hit, to=TensorProto.INT32), np.array([1]), keepdims=0), to=TensorProto.BOOL)
+    return g(
+        "Cast", g("ReduceMax", g("Cast", hit, to=TensorProto.INT32), np.array([1]), keepdims=0), to=TensorProto.BOOL
+    )

@@ -24,7 +24,11 @@ class Constants:
     def name(self, value: NDArray[Any] | np.generic) -> str:
         """What it is called in the graphs."""
         array = np.asarray(value)
-        key = (array.dtype.str, array.shape, repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+        key = (
+            array.dtype.str,
+            array.shape,
+            repr(array.tolist()).encode() if array.dtype == object else array.tobytes(),
+        )
         if key not in self._names:
             self._names[key] = f"constant_{len(self._names)}"
             self.tensors.append(numpy_helper.from_array(array, self._names[key]))

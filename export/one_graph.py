@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto, helper
 
 from asr.errors import BundleError, CepstraError
 from asr.files import write_atomically
 from asr.hearing import SILENCE
+from asr.runtime import OnnxBackend
+from asr.search import decode
 from asr.search.hypothesis import CTC_WEIGHT, SearchOptions
 from asr.tokenizer import SPECIALS, WORD_START
+from export.babble import babble
 from export.greedy_graph import Sound, greedy_graph
 from export.nodes import Constants, Nodes
 from export.standard import IR_VERSION, OPSET, standard_graph
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
     from asr.bundle import Bundle
 
+BOUND = 1e-2  # largest difference in score: another way to add up may tip a value over to the next step of 8 bits
+SECONDS = (1 / 16000, 0.02, 0.5, 1.0, 2.15, 4.0, 12.0)  # of sound that is tried
 FORMAT = 1  # of the metadata; raised when a reader must know
 OPTIONS = SearchOptions(ctc_weight=CTC_WEIGHT)  # as a recogniser has them
 
@@ -66,6 +72,37 @@ def one_graph(bundle: Bundle) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
+def write_one_graph(path: Path, bundle: Bundle) -> None:
+    """Write the graph of a bundle, once it has been seen to find the same texts.
+
+    Raises BundleError where the graphs can't be put together, CepstraError where the text would be another one, or the
+    file can't be written.
+    """
+    graph = one_graph(bundle)
+    check(bundle, graph)
+    write_atomically(path, graph)
+
+
+def check(bundle: Bundle, graph: bytes) -> None:
+    """Raise CepstraError unless the graph finds in each of several sounds what the bundle's own search finds there."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    backend, rate = OnnxBackend(bundle, threads=1), bundle.front_end.sample_rate
+    rng = np.random.default_rng(0)
+    for seconds in SECONDS:
+        clip = babble(rng, round(seconds * rate)) if seconds * rate > 1 else np.full(1, 0.1, np.float32)
+        tokens, score = session.run(["tokens", "score"], {"samples": clip[None]})
+        (expected,) = decode(backend, backend.encode([clip]), [len(clip) / rate], OPTIONS)
+        if tuple(tokens) != expected.tokens or not abs(score - expected.score) <= BOUND:
+            raise CepstraError(
+                f"bundle {bundle.name}: in {len(clip) / rate:.2f} s of sound its one graph finds "
+                f"{bundle.tokenizer.decode(tokens)!r} ({score:.4f}), the bundle "
+                f"{bundle.tokenizer.decode(expected.tokens)!r} ({expected.score:.4f}); not written: "
+                f"report this with the version of onnxruntime ({ort.__version__})"
+            )
+
+
 def metadata(bundle: Bundle) -> dict[str, str]:
     """What the graph's metadata_props say; all but the first five are JSON."""
     tokenizer = bundle.tokenizer
@@ -97,9 +134,7 @@ def _sound(g: Nodes, encoder: onnx.GraphProto, bundle: Bundle) -> tuple[Sound, s
     g.insert(encoder, encoder.node, samples=samples, lengths=length)
     positions = g("Identity", "encoder/positions")
     ctc = g("Slice", g("Squeeze", "encoder/ctc", np.array([0])), np.array([0]), positions)
-    seconds = g(
-        "Div", g("Cast", g("Squeeze", length), to=TensorProto.DOUBLE), np.float64(bundle.front_end.sample_rate)
-    )
+    seconds = g("Div", g("Cast", g("Squeeze", length), to=TensorProto.DOUBLE), np.float64(bundle.front_end.sample_rate))
     audible = g("And", loud, g("Equal", flaw, np.float32(0)))
     sound = Sound("encoder/memory_k", "encoder/memory_v", ctc, positions, seconds, audible)
     return sound, g("Cast", flaw, to=TensorProto.DOUBLE)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto, NodeProto
 
-OPSET = 20  # of all graphs; ONNX Runtime 1.17 and later
+OPSET = 20  # of all graphs, in standard operators; ONNX Runtime 1.17 and later
 IR_VERSION = 10  # the same
 
 

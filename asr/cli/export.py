@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from asr.bundle import Bundle
     from export.convert import Exported
+
+
+class Graph(StrEnum):
+    """What the graphs of a model are put together to."""
+
+    ALL_IN_ONE = "all-in-one"
 
 
 def export(
@@ -16,17 +26,26 @@ def export(
         Path,
         typer.Argument(
             metavar="CHECKPOINT",
-            help="best.ckpt of a training run, last.ckpt of one that goes on, or weights (.safetensors).",
+            help="best.ckpt of a training run, last.ckpt of one that goes on, weights (.safetensors), or, "
+            "with --graph, a bundle.",
         ),
     ],
     *,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE",
+            "--output", "-o", metavar="FILE", show_default="model.cepstra",
             help="The bundle to write; FILE.safetensors takes the weights alone, in float16, to train on from.",
         ),
-    ] = Path("model.cepstra"),
+    ] = None,
+    graph: Annotated[
+        Graph | None,
+        typer.Option(
+            metavar="all-in-one", show_default=False,
+            help="Write one standard ONNX file (model.onnx) in place of a bundle: samples in, text out, in any "
+            "language that ONNX Runtime has.",
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="What the model is called; the file's name without this.")
     ] = None,
@@ -60,9 +79,16 @@ def export(
     from asr.cli.extras import needs
     from asr.cli.outputs import check_outputs
 
+    if output is None:
+        output = Path("model.onnx" if graph else "model.cepstra")
     alone = output.suffix == ".safetensors"
     manifests = manifest or []
     _check_together(alone=alone, half=half, int8=int8, measured=bool(manifests), bounded=max_wer_loss is not None)
+    _check_kind(checkpoint, output, graph)
+    if graph is not None and checkpoint.suffix == ".cepstra":
+        _check_ready(name=name, half=half, int8=int8, measured=bool(manifests))
+        _of_bundle(checkpoint, output)
+        return
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
     check_outputs([("--output", output)], [checkpoint, *manifests])
     from rich.console import Console
@@ -83,7 +109,7 @@ def export(
         exported = run(
             checkpoint, output, name=name, precision="int8" if int8 else "float16" if half else "float32",
             manifests=manifests, max_wer_loss=MAX_WER_LOSS if max_wer_loss is None else max_wer_loss,
-            stage=status.update,
+            stage=status.update, write=_writer(graph),
         )  # fmt: skip
     print(size.format(output.stat().st_size / 1e6) + f", {_told(exported)}")
 
@@ -103,9 +129,63 @@ def _check_together(*, alone: bool, half: bool, int8: bool, measured: bool, boun
         raise typer.BadParameter("says nothing without --manifest", param_hint="--max-wer-loss")
 
 
+def _check_kind(checkpoint: Path, output: Path, graph: Graph | None) -> None:
+    """Raise BadParameter where the endings of the files promise something else than what is read or written."""
+    if graph is None and output.suffix == ".onnx":
+        raise typer.BadParameter(
+            f"{output}: a bundle is no ONNX file; add --graph all-in-one, or name it FILE.cepstra",
+            param_hint="--output",
+        )
+    if graph is None and checkpoint.suffix == ".cepstra":
+        raise typer.BadParameter(
+            f"{checkpoint}: a bundle is exported already; --graph all-in-one makes one ONNX file of it",
+            param_hint="CHECKPOINT",
+        )
+    if graph is not None and output.suffix in {".safetensors", ".cepstra"}:
+        raise typer.BadParameter(f"{output}: one graph is an ONNX file; name it FILE.onnx", param_hint="--output")
+
+
+def _check_ready(*, name: str | None, half: bool, int8: bool, measured: bool) -> None:
+    """Raise BadParameter for options that a bundle has settled."""
+    for option, given in (("--name", name is not None), ("--half", half), ("--int8", int8), ("--manifest", measured)):
+        if given:
+            raise typer.BadParameter("a bundle has its own already; give a checkpoint", param_hint=option)
+
+
+def _of_bundle(path: Path, output: Path) -> None:
+    """Write the one graph of a bundle, and say so."""
+    from asr.cli.extras import needs
+    from asr.cli.outputs import check_outputs
+
+    needs("train", "onnx")
+    check_outputs([("--output", output)], [path])
+    from rich.console import Console
+
+    with Console(stderr=True).status("putting the graphs together"):
+        from asr.bundle import read_bundle
+        from export.one_graph import SECONDS, write_one_graph
+
+        bundle = read_bundle(path)
+        write_one_graph(output, bundle)
+    print(
+        f"{output}: {output.stat().st_size / 1e6:.1f} MB, {bundle.precision} weights; "
+        f"in {len(SECONDS)} sounds it finds what the bundle finds"
+    )
+
+
+def _writer(graph: Graph | None) -> Callable[[Path, Bundle], None]:
+    if graph is None:
+        from asr.bundle import write_bundle
+
+        return write_bundle
+    from export.one_graph import write_one_graph
+
+    return write_one_graph
+
+
 def _told(exported: Exported) -> str:
     from export.convert import BOUND
-    from export.graphs import OPSET
+    from export.standard import OPSET
 
     parity, rounded, precision = exported.parity, exported.rounded, exported.precision
     text = (

@@ -24,9 +24,10 @@ from asr.search.backend import Cache
 from audio.mfcc import mfcc
 from export import convert
 from export.convert import BOUND, CASES, compare
-from export.graphs import OPSET, decoder_graph
+from export.graphs import decoder_graph
 from export.halve import SMALLEST, halve
 from export.loss import Loss
+from export.standard import OPSET
 
 if TYPE_CHECKING:
     from asr.bundle import Bundle
