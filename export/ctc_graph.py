@@ -1,4 +1,4 @@
-"""CTC's prefix scores as nodes of a graph: what asr.search.ctc computes, in the same float64, one hypothesis at a time."""
+"""CTC's prefix scores as nodes of a graph: what asr.search.ctc computes, in the same float64, for one hypothesis."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ class PrefixGraph:
 
 
 @dataclass(frozen=True)
+class Forward:
+    """Names of a prefix' forward variables, see asr.search.ctc.PrefixState."""
+
+    non_blank: str  # (T,)
+    blank: str  # (T,)
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Names of what a step finds out of C tokens that could follow."""
 
@@ -40,8 +48,8 @@ class Candidates:
     log_probs: str  # (C, T)
 
 
-def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, str, str]:
-    """ctc: (T, V) float32. Also the empty prefix' forward variables (T,), ending in its last token and in blank."""
+def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, Forward]:
+    """ctc: (T, V) float32. Also the empty prefix."""
     log_probs = g("Max", g("Cast", g("Transpose", ctc, perm=[1, 0]), to=TensorProto.DOUBLE), UNLIKELY)
     size = g("Shape", log_probs, start=1, end=2)
     blank = g("Gather", log_probs, np.array(BLANK), axis=0)
@@ -55,16 +63,16 @@ def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, str, str]:
         padding=g("Concat", np.array([0]), missing, axis=0),
         blocks_before=g("Where", earlier, np.float64(0), NEVER),
     )  # fmt: skip
-    return graph, g("Expand", NEVER, size), total
+    return graph, Forward(g("Expand", NEVER, size), total)
 
 
-def scores(g: Nodes, prefix: PrefixGraph, non_blank: str, blank: str, last: str, candidates: str) -> Candidates:
+def scores(g: Nodes, prefix: PrefixGraph, forward: Forward, last: str, candidates: str) -> Candidates:
     """Scores of the prefixes one token longer. last: the prefix' last token (1,), or -1; candidates: (C,)."""
     log_probs = g("Gather", prefix.log_probs, candidates, axis=0)  # (C, T)
-    either = _either(g, non_blank, blank)  # (T,)
+    either = _either(g, forward.non_blank, forward.blank)  # (T,)
     column, second = g("Unsqueeze", candidates, np.array([1])), np.array([1])
     # Before a repeated token there must be a blank
-    before = g("Where", g("Equal", column, last), blank, either)  # (C, T)
+    before = g("Where", g("Equal", column, last), forward.blank, either)  # (C, T)
     # The candidate's first position is one after the prefix, or the very first
     first = g("Where", g("GreaterOrEqual", last, _FIRST), NEVER, np.float64(0))  # (1,)
     entry = g("Concat", g("Expand", first, g("Shape", column)), g("Slice", before, _FIRST, _LAST, second), axis=1)
@@ -73,13 +81,13 @@ def scores(g: Nodes, prefix: PrefixGraph, non_blank: str, blank: str, last: str,
     return Candidates(g("Where", g("Equal", candidates, np.array([EOS])), whole, found), entry, log_probs)
 
 
-def extend(g: Nodes, prefix: PrefixGraph, candidates: Candidates, chosen: str) -> tuple[str, str]:
-    """Forward variables of the prefix with one of the candidates. chosen: its place among them, a scalar."""
+def extend(g: Nodes, prefix: PrefixGraph, candidates: Candidates, chosen: str) -> Forward:
+    """The prefix with one of the candidates. chosen: its place among them, a scalar."""
     entry = g("Gather", candidates.entry, chosen, axis=0)
     log_probs = g("Gather", candidates.log_probs, chosen, axis=0)
     non_blank = _recur(g, prefix, entry, log_probs, g("CumSum", log_probs, np.array(0)))
     shifted = g("Concat", np.array([NEVER]), g("Slice", non_blank, _FIRST, _LAST), axis=0)
-    return non_blank, _recur(g, prefix, shifted, prefix.blank, prefix.blank_total)
+    return Forward(non_blank, _recur(g, prefix, shifted, prefix.blank, prefix.blank_total))
 
 
 def _recur(g: Nodes, prefix: PrefixGraph, entry: str, stay: str, total: str) -> str:
@@ -99,13 +107,13 @@ def _running_sum(g: Nodes, prefix: PrefixGraph, values: str) -> str:
 
 
 def _sum(g: Nodes, values: str, axis: int) -> str:
-    """The logarithm of the sum of exponentials along an axis; written out, since not every runtime takes off the most."""
+    """The logarithm of the sum of exponentials along an axis; written out: not every runtime takes off the most."""
     most = g("ReduceMax", values, np.array([axis]), keepdims=1)
     shares = g("ReduceSum", g("Exp", g("Sub", values, most)), np.array([axis]), keepdims=0)
     return g("Add", g("Log", shares), g("Squeeze", most, np.array([axis])))
 
 
 def _either(g: Nodes, left: str, right: str) -> str:
-    """logaddexp."""
+    """As numpy's logaddexp."""
     least = g("Neg", g("Abs", g("Sub", left, right)))
     return g("Add", g("Max", left, right), g("Log", g("Add", g("Exp", least), np.float64(1))))

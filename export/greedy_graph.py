@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
-from asr.search.ctc import NEVER
 from asr.search.hypothesis import BLANK, BOS, EOS, LONGEST_GROUP
 from export import ctc_graph
 from export.nodes import Nodes
 from export.standard import split_by
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
     from onnx import GraphProto, ValueInfoProto
 
     from asr.bundle import Bundle
     from asr.search import SearchOptions
 
 _NOTHING = -1  # where there is no token yet
+_FIRST, _LAST, _REST = np.array([0]), np.array([-1]), np.array([np.iinfo(np.int64).max])  # for Slice, and axes
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,25 @@ class Text:
     score: str  # scalar, float64
 
 
+@dataclass(frozen=True)
+class _State:
+    """A value that the loop hands on."""
+
+    name: str
+    kind: int
+    shape: Sequence[int | str | None]
+    first: str | NDArray[Any] | np.generic
+    following: str  # after a step
+
+    @property
+    def given(self) -> ValueInfoProto:
+        return helper.make_tensor_value_info(f"step/{self.name}", self.kind, self.shape)
+
+
 def greedy_graph(outer: Nodes, decoder: GraphProto, bundle: Bundle, sound: Sound, options: SearchOptions) -> Text:
     """Add the loop to the outer graph; what of the decoder is the same in every step is computed before it."""
     limit = _limit(outer, sound.seconds, options)
-    prefix, non_blank, blank = ctc_graph.start(outer, sound.ctc)
+    prefix, empty = ctc_graph.start(outer, sound.ctc)
     before, inside = split_by(decoder, [f"decoder/{name}" for name in ("tokens", "past_k", "past_v")])
     outer.insert(decoder, before, memory_k=sound.memory_k, memory_v=sound.memory_v, lengths=sound.positions)
 
@@ -55,66 +73,62 @@ def greedy_graph(outer: Nodes, decoder: GraphProto, bundle: Bundle, sound: Sound
     body.insert(decoder, inside, tokens="step/token", past_k="step/past_k", past_v="step/past_v")
     # Blank belongs to CTC and BOS to the start: neither is ever written
     never = np.isin(np.arange(bundle.tokenizer.vocab_size), [BLANK, BOS])
-    log_probs = body("Where", never, np.float32(-np.inf), body("Squeeze", "decoder/log_probs", np.array([0])))
+    log_probs = body("Where", never, np.float32(-np.inf), body("Squeeze", "decoder/log_probs", _FIRST))
     candidates = _candidates(body, log_probs, bundle.tokenizer.vocab_size, options)
     decoded = body("Gather", log_probs, candidates)  # (C,)
     sums = body("Add", "step/sum", body("Cast", decoded, to=TensorProto.DOUBLE))
-    last = body("Slice", "step/history", np.array([-1]), np.array([np.iinfo(np.int64).max]))
-    ctc = ctc_graph.scores(body, prefix, "step/non_blank", "step/blank", last, candidates)
-    total = body(
-        "Add",
-        body("Mul", sums, np.float64(1 - options.ctc_weight)),
-        body("Mul", ctc.scores, np.float64(options.ctc_weight)),
-    )
-    end = body("Equal", candidates, np.array([EOS]))
+    last = body("Slice", "step/history", _LAST, _REST)
+    forward = ctc_graph.Forward("step/non_blank", "step/blank")
+    ctc = ctc_graph.scores(body, prefix, forward, last, candidates)
+    weight = np.float64(options.ctc_weight)
+    total = body("Add", body("Mul", sums, 1 - weight), body("Mul", ctc.scores, weight))
     full = body("GreaterOrEqual", "step/number", limit)
-    looping = _repeats(body, "step/history", candidates, options)
-    allowed = body("Or", end, body("Not", body("Or", full, looping)))
+    refused = body("Or", full, _repeats(body, "step/history", candidates, options))
+    allowed = body("Or", body("Equal", candidates, np.array([EOS])), body("Not", refused))
     chosen = body("ArgMax", body("Where", allowed, total, np.float64(-np.inf)), axis=0, keepdims=0)
     token = body("Gather", candidates, chosen)
-    new_non_blank, new_blank = ctc_graph.extend(body, prefix, ctc, chosen)
-    latest = body("Unsqueeze", token, np.array([0]))
-    forgotten = body("Slice", "step/history", np.array([1]), np.array([np.iinfo(np.int64).max]))
+    longer = ctc_graph.extend(body, prefix, ctc, chosen)
+    latest = body("Unsqueeze", token, _FIRST)
+    history = body("Concat", body("Slice", "step/history", np.array([1]), _REST), latest, axis=0)
 
     config = bundle.model
-    # The batch has one utterance; that it is any number is what the decoder was told alone, and is fused by
-    cache = [config.decoder_layers, "batch", config.heads, None, config.d_model // config.heads]
-    empty = np.zeros((config.decoder_layers, 1, config.heads, 0, config.d_model // config.heads), np.float32)
-    size = (options.repeat_limit + 1) * LONGEST_GROUP - 1
-    # Name, type and shape; what it is at first, and after the step
+    width = config.d_model // config.heads
+    # There is one utterance; that the batch may be any was known of the decoder alone, and ONNX Runtime fuses by it
+    cache: list[int | str | None] = [config.decoder_layers, "batch", config.heads, None, width]
+    no_cache = np.zeros((config.decoder_layers, 1, config.heads, 0, width), np.float32)
+    nothing = np.full((options.repeat_limit + 1) * LONGEST_GROUP - 1, _NOTHING)
+    zero = np.float64(0)
     states = [
-        ("token", TensorProto.INT64, ["batch"], np.array([BOS]), latest),
-        ("past_k", TensorProto.FLOAT, cache, empty, "decoder/new_k"),
-        ("past_v", TensorProto.FLOAT, cache, empty, "decoder/new_v"),
-        ("history", TensorProto.INT64, [size], np.full(size, _NOTHING), body("Concat", forgotten, latest, axis=0)),
-        ("sum", TensorProto.DOUBLE, [], np.float64(0), body("Gather", sums, chosen)),
-        ("non_blank", TensorProto.DOUBLE, [None], non_blank, new_non_blank),
-        ("blank", TensorProto.DOUBLE, [None], blank, new_blank),
-        ("total", TensorProto.DOUBLE, [], np.float64(0), body("Gather", total, chosen)),
+        _State("token", TensorProto.INT64, ["batch"], np.array([BOS]), latest),
+        _State("past_k", TensorProto.FLOAT, cache, no_cache, "decoder/new_k"),
+        _State("past_v", TensorProto.FLOAT, cache, no_cache, "decoder/new_v"),
+        _State("history", TensorProto.INT64, nothing.shape, nothing, history),
+        _State("non_blank", TensorProto.DOUBLE, [None], empty.non_blank, longer.non_blank),
+        _State("blank", TensorProto.DOUBLE, [None], empty.blank, longer.blank),
+        _State("sum", TensorProto.DOUBLE, [], zero, body("Gather", sums, chosen)),
+        _State("total", TensorProto.DOUBLE, [], zero, body("Gather", total, chosen)),
     ]
     going = body("Not", body("Equal", token, np.array(EOS)))
     results = [
         helper.make_tensor_value_info(body.named(value, f"step/{name}"), kind, shape)
         for value, name, kind, shape in (
-            (going, "goes_on", TensorProto.BOOL, []),
-            *((after, f"next_{name}", kind, shape) for name, kind, shape, _, after in states),
-            (token, "written", TensorProto.INT64, []),
-            (body("Gather", decoded, chosen), "log_prob", TensorProto.FLOAT, []),
+            (going, "goes_on", TensorProto.BOOL, ()),
+            *((state.following, f"next_{state.name}", state.kind, state.shape) for state in states),
+            (token, "written", TensorProto.INT64, ()),
+            (body("Gather", decoded, chosen), "log_prob", TensorProto.FLOAT, ()),
         )
     ]
-    given: list[ValueInfoProto] = [
+    given = [
         helper.make_tensor_value_info("step/number", TensorProto.INT64, []),
         helper.make_tensor_value_info("step/going", TensorProto.BOOL, []),
-        *(helper.make_tensor_value_info(f"step/{name}", kind, shape) for name, kind, shape, _, _ in states),
+        *(state.given for state in states),
     ]
-    found = outer.several(
-        "Loop", len(states) + 2, outer("Add", limit, np.array(1)), sound.audible, *(first for _, _, _, first, _ in states),
+    *_, score, tokens, written = outer.several(
+        "Loop", len(states) + 2, outer("Add", limit, np.array(1)), sound.audible, *(state.first for state in states),
         body=helper.make_graph(body.list, "step", given, results, value_info=body.shapes),
     )  # fmt: skip
-    tokens, written = found[-2:]
-    count = outer("Cast", outer("Size", tokens), to=TensorProto.DOUBLE)
-    score = outer("Div", found[len(states) - 1], outer("Max", count, np.float64(1)))
-    return Text(outer("Slice", tokens, np.array([0]), np.array([-1])), written, score)
+    count = outer("Max", outer("Cast", outer("Size", tokens), to=TensorProto.DOUBLE), np.float64(1))
+    return Text(outer("Slice", tokens, _FIRST, _LAST), written, outer("Div", score, count))
 
 
 def _limit(g: Nodes, seconds: str, options: SearchOptions) -> str:

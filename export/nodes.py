@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
+
+
+Attribute: TypeAlias = "int | list[int] | GraphProto"
 
 
 class Constants:
@@ -45,18 +48,20 @@ class Nodes:
         self.list: list[NodeProto] = []
         self.shapes: list[ValueInfoProto] = []
 
-    def __call__(self, operator: str, *inputs: str | NDArray[Any] | np.generic, **attributes: Any) -> str:
+    def __call__(self, operator: str, *inputs: str | NDArray[Any] | np.generic, **attributes: Attribute) -> str:
         """One node with one output. inputs: names, or values, which become constants."""
         return self.several(operator, 1, *inputs, **attributes)[0]
 
     def several(
-        self, operator: str, outputs: int, *inputs: str | NDArray[Any] | np.generic, **attributes: Any
+        self, operator: str, outputs: int, *inputs: str | NDArray[Any] | np.generic, **attributes: Attribute
     ) -> list[str]:
         """One node with so many outputs."""
         names = [value if isinstance(value, str) else self.constants.name(value) for value in inputs]
         self._count += 1
         results = [f"{self._prefix}/{operator}_{self._count}" + (f"_{i}" if i else "") for i in range(outputs)]
-        self.list.append(helper.make_node(operator, names, results, name=results[0], **attributes))
+        node = helper.make_node(operator, names, results, results[0])
+        node.attribute.extend(helper.make_attribute(name, value) for name, value in sorted(attributes.items()))
+        self.list.append(node)
         return results
 
     def named(self, source: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A bundle's graph as part of another: names of its own, ONNX's standard operators alone, and what a loop may leave out."""
+"""A bundle's graph as part of another: under names of its own, in ONNX's standard operators alone."""
 
 from __future__ import annotations
 
