@@ -107,7 +107,7 @@ def metadata(bundle: Bundle) -> dict[str, str]:
     """What the graph's metadata_props say; all but the first five are JSON."""
     tokenizer = bundle.tokenizer
     structured = {
-        "special_ids": {name.strip("</>") or name: i for i, name in enumerate(SPECIALS)},
+        "special_ids": {name: getattr(tokenizer, f"{name}_id") for name in ("blank", "bos", "eos", "unk")},
         "pieces": [tokenizer.token(i) for i in range(tokenizer.vocab_size)],
         "front_end": bundle.front_end.to_dict(),
         "model": bundle.model.to_dict(),
