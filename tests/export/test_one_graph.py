@@ -162,7 +162,7 @@ def scripted(toy: Toy) -> Bundle:
     for name in ("k", "v"):
         d.named(d("Concat", f"past_{name}", rest, axis=3), f"new_{name}")
     past, cache = [1, "batch", 1, "u", WORDS], [1, "batch", 1, "t", WORDS]
-    parts = [
+    parts: list[tuple[Nodes, dict[str, Any], dict[str, Any]]] = [
         (g, {"samples": ["batch", "n"], "lengths": ["batch"]},
          {"memory_k": cache, "memory_v": cache, "ctc": ["batch", "t", WORDS], "positions": ["batch"]}),
         (d, {"tokens": ["batch"], "past_k": past, "past_v": past, "memory_k": cache, "memory_v": cache,
