@@ -67,7 +67,10 @@ class PrefixScorer:
 
 def _entry(before: Doubles, last: int) -> Doubles:
     """A token's first position is one after the prefix, or the very first where there is none. (T,) -> (T,)."""
-    return np.concatenate([[NEVER if last >= 0 else 0.0], before[:-1]])
+    entry = np.empty_like(before)
+    entry[0] = NEVER if last >= 0 else 0.0
+    entry[1:] = before[:-1]
+    return entry
 
 
 def _recur(entry: Doubles, stay: Doubles) -> Doubles:
@@ -110,22 +113,23 @@ def align(log_probs: Floats, tokens: tuple[int, ...]) -> tuple[list[tuple[int, i
     states = np.full(2 * len(tokens) + 1, BLANK)  # blank, token, blank, token, …, blank
     states[1::2] = tokens
     emissions = np.maximum(log_probs[:, states], UNLIKELY, dtype=np.float64)  # (T, S)
-    may_skip = np.zeros(len(states), bool)  # over the blank before, where the two tokens around it differ
-    may_skip[3::2] = states[3::2] != states[1:-2:2]
-    score = np.full(len(states), NEVER)
-    score[:2] = emissions[0, :2]
-    origin = np.zeros((size, len(states)), np.int8)
-    for t in range(1, size):
-        options = np.stack([score, np.roll(score, 1), np.where(may_skip, np.roll(score, 2), NEVER)])
-        options[1, 0] = NEVER
-        origin[t] = options.argmax(axis=0)
-        score = options.max(axis=0) + emissions[t]
+    skip = np.full(len(states), NEVER)  # over the blank before, where the two tokens around it differ
+    skip[3::2][states[3::2] != states[1:-2:2]] = 0.0
+    score = np.full(len(states) + 2, NEVER)  # two in front, from which nothing comes
+    score[2:4] = emissions[0, :2]
+    stepped, skipped = np.zeros((2, size, len(states)), bool)
+    for t in range(1, size):  # each call costs a microsecond, so that there are few
+        best = np.maximum(score[2:], score[1:-1])
+        np.greater(best, score[2:], out=stepped[t])
+        over = score[:-2] + skip
+        np.greater(over, best, out=skipped[t])
+        np.add(np.maximum(best, over), emissions[t], out=score[2:])
     state = len(states) - 1 if score[-1] >= score[-2] else len(states) - 2
-    total = float(score[state])
+    total = float(score[state + 2])
     path = np.empty(size, np.int64)
     for t in range(size - 1, -1, -1):
         path[t] = state
-        state -= int(origin[t, state])  # an int8 would make one of the state, which may be larger
+        state -= 2 if skipped[t, state] else int(stepped[t, state])
     spans = []
     for i in range(len(tokens)):
         where = np.flatnonzero(path == 2 * i + 1)

@@ -7,6 +7,7 @@ give; a clear command needs one step in place of one for each token.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +49,13 @@ def candidates(scores: Floats, options: SearchOptions) -> Ints:
     Some to spare: CTC may prefer others than the decoder does, and a loop forbids one token per group size.
     """
     count = min(len(scores), 2 * options.beam + LONGEST_GROUP)
-    likeliest = np.argpartition(-scores, count - 1)[:count]
-    likeliest = np.sort(likeliest if EOS in likeliest else np.append(likeliest, EOS))
-    possible: Ints = likeliest[np.isfinite(scores[likeliest]) | (likeliest == EOS)]
-    return possible
+    likeliest = {EOS, *np.argpartition(-scores, count - 1)[:count].tolist()}
+    return np.array([token for token in sorted(likeliest) if token == EOS or math.isfinite(scores[token])])
 
 
 def forbid(scores: Floats) -> None:
     """Blank belongs to CTC and BOS to the start: neither is ever written. Changes scores (..., V) in place."""
-    scores[..., [BLANK, BOS]] = -np.inf
+    scores[..., BLANK] = scores[..., BOS] = -np.inf
 
 
 def _read(backend: Backend, cache: Cache, text: _Text, most: int) -> Cache:
