@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +47,7 @@ class OnnxBackend:
         self._old = len(self._encoder.get_inputs()) == 2
         self.at_once = 1 if self._old else AT_ONCE
         _check(bundle, self._encoder, self._decoder, old=self._old)
+        _give_back()
 
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """Clips (N,) -> encoder memory."""
@@ -99,6 +102,13 @@ def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.I
     except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
         reason = " ".join(str(error).split())
         raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {reason}; export it again") from None
+
+
+def _give_back() -> None:
+    """Return to the system what loading a graph needed beside it, which glibc would keep: 15 MB of 105."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:  # glibc
+        trim(0)
 
 
 def _side_by_side(encoded: Sequence[Sequence[Floats]]) -> tuple[Floats, Floats, Floats, Ints]:

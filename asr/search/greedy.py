@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from asr.search.backend import Backend, Cache, Floats, Ints, Memory
     from asr.search.guide import Guide
 
+WARY = 4  # tokens, that a step reads at least: it takes a fifth longer than for one
+
 
 def greedy(
     backend: Backend, memory: Memory, seconds: list[float], options: SearchOptions, guide: Guide[Any] | None = None
@@ -38,7 +40,7 @@ def greedy(
             before = len(text.tokens)
             cache = _read(backend, cache, text, most - 1)
             # Where CTC was wrong it may well be so again
-            most = min(backend.at_once, 2 * (len(text.tokens) - before))
+            most = min(backend.at_once, max(WARY, 2 * (len(text.tokens) - before)))
         found.append(text.hypothesis())
     return found
 
