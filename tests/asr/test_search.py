@@ -194,7 +194,7 @@ def _heard(path: Sequence[int]) -> Floats:
     [
         ([3, 3, 0, 4, 0, 5, 0, 3, 4, 4], [(1, 6)]),  # all as it will be written, the end as well
         ([3, 0, 4, 0, 0], [(1, 3), (1, 1), (1, 1), (1, 1)]),  # too little: nothing is drafted behind it
-        ([4, 0, 4, 0, 5, 0, 3, 0, 4], [(1, 6), (1, 2), (1, 3)]),  # goes on behind what was wrong, warily
+        ([4, 0, 4, 0, 5, 0, 3, 0, 4], [(1, 6), (1, 4), (1, 1)]),  # goes on behind what was wrong, warily
         ([0, 0, 0], [(1, 1)] * 6),
     ],
 )
