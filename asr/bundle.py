@@ -18,7 +18,8 @@ from asr.model.config import ModelConfig
 from asr.tokenizer import Tokenizer
 from audio.mfcc import MfccSpec
 
-FORMAT = 1  # raised when older programs can't read newer bundles
+FORMAT = 2  # raised when older programs can't read newer bundles
+READABLE = (1, 2)  # 1: an encoder of padded batches, a decoder that reads one token at a time
 MAX_BYTES = 1 << 30  # of the whole file
 _PARTS = ("encoder.onnx", "decoder.onnx", "tokenizer.json")
 _CONFIG = "config.json"
@@ -77,9 +78,9 @@ def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
         version, digests = config["format"], dict(config["sha256"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(_unusable(path, error)) from None
-    if version != FORMAT:
+    if isinstance(version, bool) or version not in READABLE:
         raise BundleError(
-            f"{path}: bundle format {version!r}, this program reads {FORMAT}; "
+            f"{path}: bundle format {version!r}, this program reads {' and '.join(map(str, READABLE))}; "
             "export it again, or install the version of Cepstra that wrote it"
         )
     for name in _PARTS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
     from asr.bundle import Bundle
     from asr.search.backend import Floats, Ints
+
+AT_ONCE = 24  # tokens, for which a step takes two to three times as long as for one
 
 
 class OnnxBackend:
@@ -31,6 +35,7 @@ class OnnxBackend:
         options.enable_cpu_mem_arena = False
         self._name = bundle.name
         self._encoder = _session(bundle, bundle.encoder, options)
+        options.intra_op_num_threads = 1  # a step is too little work to be shared
         self._decoder = _session(bundle, bundle.decoder, options)
         layers, heads, width = (
             bundle.model.decoder_layers,
@@ -38,17 +43,34 @@ class OnnxBackend:
             bundle.model.d_model // bundle.model.heads,
         )
         self._past = (layers, 0, heads, 0, width)
-        _check(bundle, self._encoder, self._decoder)
+        # Bundles of format 1 have an encoder for padded batches, and a decoder that reads one token at a time
+        self._old = len(self._encoder.get_inputs()) == 2
+        self.at_once = 1 if self._old else AT_ONCE
+        _check(bundle, self._encoder, self._decoder, old=self._old)
+        _give_back()
 
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """Clips (N,) -> encoder memory."""
-        batch, lengths = pad(samples)
-        k, v, ctc, positions = self._run(self._encoder, {"samples": batch, "lengths": lengths})
-        past = np.zeros((self._past[0], len(batch), *self._past[2:]), np.float32)
+        if self._old:
+            batch, lengths = pad(samples)
+            k, v, ctc, positions = self._run(self._encoder, {"samples": batch, "lengths": lengths})
+        else:  # each alone: one fills a processor, and padding would cost as much as sound
+            alone = [self._run(self._encoder, {"samples": pad([clip])[0]}) for clip in samples]
+            k, v, ctc, positions = _side_by_side(alone)
+        past = np.zeros((self._past[0], len(samples), *self._past[2:]), np.float32)
         return Memory(Cache(past, past, k, v, positions), ctc, positions)
 
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
-        """Tokens (B,) -> log-probabilities (B, V) and the longer cache."""
+        """Tokens (B, S) -> log-probabilities (B, S, V) and the longer cache."""
+        if not self._old:
+            return self._step(tokens, cache)
+        scores = []
+        for column in tokens.T:
+            log_probs, cache = self._step(column, cache)
+            scores.append(log_probs)
+        return np.stack(scores, axis=1), cache
+
+    def _step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
         log_probs, past_k, past_v = self._run(
             self._decoder,
             {
@@ -82,17 +104,44 @@ def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.I
         raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {reason}; export it again") from None
 
 
-def _check(bundle: Bundle, encoder: ort.InferenceSession, decoder: ort.InferenceSession) -> None:
+def _give_back() -> None:
+    """Return to the system what loading a graph needed beside it, which glibc would keep: 15 MB of 105."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:  # glibc
+        trim(0)
+
+
+def _side_by_side(encoded: Sequence[Sequence[Floats]]) -> tuple[Floats, Floats, Floats, Ints]:
+    """Memories of one utterance each as those of a batch, with zeros behind the shorter ones, and their lengths."""
+    lengths = np.array([ctc.shape[1] for _, _, ctc in encoded], np.int64)
+    if len(encoded) == 1:
+        ((k, v, ctc),) = encoded
+        return k, v, ctc, lengths
+    longest = int(lengths.max())
+    k, v = (
+        np.concatenate([np.pad(one[i], [(0, 0)] * 3 + [(0, longest - one[i].shape[3]), (0, 0)]) for one in encoded], 1)
+        for i in (0, 1)
+    )
+    ctc = np.concatenate([np.pad(one[2], [(0, 0), (0, longest - one[2].shape[1]), (0, 0)]) for one in encoded])
+    return k, v, ctc, lengths
+
+
+def _check(bundle: Bundle, encoder: ort.InferenceSession, decoder: ort.InferenceSession, *, old: bool) -> None:
     """Graphs, settings and tokenizer that don't belong together would fail later, in the middle of a transcription."""
     model, vocabulary = bundle.model, bundle.tokenizer.vocab_size
     cache = (model.decoder_layers, None, model.heads, None, model.d_model // model.heads)
-    rows = (None,)
+    rows: tuple[int | None, ...] = (None,)
+    tokens = rows if old else (None, None)
     past, memory = dict.fromkeys(("past_k", "past_v"), cache), dict.fromkeys(("memory_k", "memory_v"), cache)
     for part, found, wanted in (
-        ("encoder.onnx", encoder.get_inputs(), {"samples": (None, None), "lengths": rows}),
-        ("encoder.onnx", encoder.get_outputs(), {**memory, "ctc": (None, None, vocabulary), "positions": rows}),
-        ("decoder.onnx", decoder.get_inputs(), {"tokens": rows, **past, **memory, "lengths": rows}),
-        ("decoder.onnx", decoder.get_outputs(), {"log_probs": (None, vocabulary), "new_k": cache, "new_v": cache}),
+        ("encoder.onnx", encoder.get_inputs(), {"samples": (None, None), **({"lengths": rows} if old else {})}),
+        (
+            "encoder.onnx",
+            encoder.get_outputs(),
+            {**memory, "ctc": (None, None, vocabulary), **({"positions": rows} if old else {})},
+        ),
+        ("decoder.onnx", decoder.get_inputs(), {"tokens": tokens, **past, **memory, "lengths": rows}),
+        ("decoder.onnx", decoder.get_outputs(), {"log_probs": (*tokens, vocabulary), "new_k": cache, "new_v": cache}),
     ):
         # Sizes that a graph leaves open have names; None stands for them here
         shapes = {value.name: tuple(n if isinstance(n, int) else None for n in value.shape) for value in found}

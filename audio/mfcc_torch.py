@@ -10,6 +10,8 @@ would leave three digits, pass float64 by. The cost is small beside the smallest
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -17,6 +19,8 @@ from torch import Tensor, nn
 
 from audio.errors import CepstraError
 from audio.mfcc import MfccSpec, Table, dct_matrix, log_unit, mel_matrix, window
+
+MOST_BLOCKS = 16  # into which a frame is cut
 
 
 class Mfcc(nn.Module):
@@ -52,10 +56,11 @@ class Mfcc(nn.Module):
             # Not in the state: the spec says it all
             self.register_buffer(name, torch.tensor(np.ascontiguousarray(table), dtype=torch.float64), persistent=False)
 
-    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, samples: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Cepstra of a padded batch.
 
-        samples: (B, N) floats, full scale ±1; what lies beyond a length does not matter. lengths: (B,) in samples.
+        samples: (B, N) floats, full scale ±1; what lies beyond a length does not matter. lengths: (B,) in samples;
+        without them nothing is padding.
         Returns (B, T, n_cepstra) with T = spec.frames(N), zero beyond each frame length, and the frame lengths (B,).
         float32, or float64 if the samples are; computed in float64, in training mode in float32 (under autocast: in
         what that says; Transformer.features switches it off).
@@ -70,8 +75,12 @@ class Mfcc(nn.Module):
         precision = torch.float32 if self.training and samples.dtype != torch.float64 else torch.float64
         dft, mel, dct = (table.to(precision) for table in (self.dft, self.mel, self.dct))
         frames = self._frames(samples, lengths).to(precision)  # (B, T, frame)
-        counts = self._counts(lengths)  # (B,)
-        valid = (torch.arange(frames.shape[1], device=samples.device) < counts[:, None])[:, :, None]  # (B, T, 1)
+        valid = None
+        if lengths is None:
+            counts = torch.full((samples.shape[0],), frames.shape[1], device=samples.device)  # (B,)
+        else:
+            counts = self._counts(lengths)
+            valid = (torch.arange(frames.shape[1], device=samples.device) < counts[:, None])[:, :, None]  # (B, T, 1)
         real, imaginary = (frames @ dft).chunk(2, dim=2)
         power = real * real + imaginary * imaginary  # (B, T, bins)
         cepstra = self._logarithm(power @ mel, valid) @ dct  # (B, T, n_cepstra)
@@ -81,7 +90,7 @@ class Mfcc(nn.Module):
             energy = energy.clamp(min=spec.energy_floor).log() * log_unit(spec)
             cepstra = torch.cat([energy[:, :, None], cepstra[:, :, 1:]], dim=2)
         cepstra = self._normalise(cepstra, valid, counts) / self.spread
-        cepstra = torch.where(valid, cepstra, torch.zeros_like(cepstra))
+        cepstra = _only(valid, cepstra)
         return cepstra.to(torch.promote_types(samples.dtype, torch.float32)), counts
 
     def _counts(self, lengths: Tensor) -> Tensor:
@@ -93,14 +102,16 @@ class Mfcc(nn.Module):
             return torch.clamp((lengths + hop // 2) // hop, min=1)
         return lengths // hop + 1
 
-    def _frames(self, samples: Tensor, lengths: Tensor) -> Tensor:
+    def _frames(self, samples: Tensor, lengths: Tensor | None) -> Tensor:
         """(B, N) -> (B, T, frame)."""
         spec, total = self.spec, samples.shape[1]
-        inside = torch.arange(total, device=samples.device) < lengths[:, None]
-        samples = torch.where(inside, samples, torch.zeros_like(samples))
+        if lengths is None:
+            lengths = torch.full((samples.shape[0],), total, device=samples.device)
+        else:
+            samples = _only(torch.arange(total, device=samples.device) < lengths[:, None], samples)
         if spec.edges == "snip":
             samples = F.pad(samples, (0, spec.frame))[:, : torch.sym_max(total, spec.frame)]
-            return samples.unfold(1, spec.frame, spec.hop)
+            return self._cut(samples)
         if spec.edges == "zero":
             samples = F.pad(samples, (spec.lead, spec.frame))
         else:  # each utterance is reflected at its own end
@@ -116,24 +127,36 @@ class Mfcc(nn.Module):
                 positions = positions % period
                 positions = torch.minimum(positions, period - 1 - positions)
             samples = F.pad(samples, (0, 1)).gather(1, positions)  # one zero more, for a clip with no samples
-        return samples.unfold(1, spec.frame, spec.hop)[:, : spec.frames(total)]
+        return self._cut(samples)[:, : spec.frames(total)]
+
+    def _cut(self, samples: Tensor) -> Tensor:
+        """(B, N) -> (B, T, frame), as many as fit; N is a frame at least."""
+        frame, hop = self.spec.frame, self.spec.hop
+        block = gcd(frame, hop)
+        if frame // block > MOST_BLOCKS:
+            return samples.unfold(1, frame, hop)
+        # A frame is so many neighbouring blocks: exported, that is copying, where unfold gathers sample by sample
+        count = (samples.shape[1] - frame) // hop + 1
+        blocks = samples[:, : samples.shape[1] // block * block].reshape(samples.shape[0], -1, block)
+        step, last = hop // block, (count - 1) * (hop // block) + 1
+        return torch.cat([blocks[:, i : i + last : step] for i in range(frame // block)], dim=2)
 
     def _raw_energy(self, frames: Tensor) -> Tensor:
         if self.spec.remove_dc:
             frames = frames - frames.mean(dim=2, keepdim=True)
         return (frames * self.spec.scale).square().sum(dim=2)
 
-    def _logarithm(self, mel: Tensor, valid: Tensor) -> Tensor:
+    def _logarithm(self, mel: Tensor, valid: Tensor | None) -> Tensor:
         spec = self.spec
         mel = mel.clamp(min=spec.log_floor) if spec.floor_by == "max" else mel + spec.log_floor
         if spec.top_db is not None:
-            loudest = torch.where(valid, mel, torch.zeros_like(mel)).amax(dim=(1, 2), keepdim=True)  # (B, 1, 1)
+            loudest = _only(valid, mel).amax(dim=(1, 2), keepdim=True)  # (B, 1, 1)
             mel = torch.maximum(mel, loudest * 10 ** (-spec.top_db / 10))
         return mel.log() * log_unit(spec)
 
-    def _normalise(self, cepstra: Tensor, valid: Tensor, counts: Tensor) -> Tensor:
+    def _normalise(self, cepstra: Tensor, valid: Tensor | None, counts: Tensor) -> Tensor:
         if self.spec.normalisation == "utterance":
-            total = torch.where(valid, cepstra, torch.zeros_like(cepstra)).sum(dim=1, keepdim=True)  # (B, 1, C)
+            total = _only(valid, cepstra).sum(dim=1, keepdim=True)  # (B, 1, C)
             return cepstra - total / counts[:, None, None]
         if self.spec.normalisation == "running":
             width = self.spec.running_frames
@@ -141,6 +164,11 @@ class Mfcc(nn.Module):
             seen = torch.arange(1, cepstra.shape[1] + 1, device=cepstra.device).clamp(max=width)[:, None]  # (T, 1)
             return cepstra - (sums[:, width:] - sums[:, :-width]) / seen
         return cepstra
+
+
+def _only(valid: Tensor | None, values: Tensor) -> Tensor:
+    """The values, and zero where they aren't valid."""
+    return values if valid is None else torch.where(valid, values, torch.zeros_like(values))
 
 
 def spectrum_bins(spec: MfccSpec) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

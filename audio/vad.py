@@ -1,4 +1,7 @@
-"""Where somebody speaks (Silero VAD 6.2, MIT licence, run by ONNX Runtime), in a recording and in a stream."""
+"""Where somebody speaks (Silero VAD 6.2, MIT licence, run by ONNX Runtime), in a recording and in a stream.
+
+The network is the original one with its convolutions written as matrix products: see export.speech_detector.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +62,10 @@ def probabilities(samples: Array) -> Array:
     if power < SILENCE:
         return np.zeros(0, np.float32)
     count = -(-len(samples) // CHUNK)
-    padded = np.zeros(CONTEXT + (LEAD + count + TAIL) * CHUNK, np.float32)
-    start = CONTEXT + LEAD * CHUNK
-    padded[start : start + len(samples)] = (samples - samples.mean()) * np.float32(math.sqrt(LOUDNESS / power))
-    return _Network()(padded)[LEAD:]
+    padded = np.zeros(CONTEXT + (count + TAIL) * CHUNK, np.float32)
+    loudness = np.float32(math.sqrt(LOUDNESS / power))
+    padded[CONTEXT : CONTEXT + len(samples)] = (samples - samples.mean()) * loudness
+    return _Network(_after_silence())(padded)
 
 
 def certainty(chunks: Array) -> float:
@@ -190,9 +193,11 @@ class Endpointer:
 class _Network:
     """The recurrent network, with its memory of what came before."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: tuple[Array, Array] | None = None) -> None:
+        """memory: of what came before; without it, nothing did."""
         self._session = _session()
-        self._hidden = self._cell = np.zeros((1, 1, 128), np.float32)
+        nothing = np.zeros((1, 1, 128), np.float32)
+        self._hidden, self._cell = (nothing, nothing) if memory is None else memory
 
     def __call__(self, samples: Array) -> Array:
         """Probabilities of consecutive chunks, after the context: (CONTEXT + T CHUNK,) -> (T,)."""
@@ -207,6 +212,19 @@ class _Network:
             chunks, self._hidden, self._cell = self._session.run(["speech_probs", "hn", "cn"], inputs)
             found.append(chunks)
         return np.concatenate(found)
+
+    @property
+    def memory(self) -> tuple[Array, Array]:
+        """Of what it has heard."""
+        return self._hidden, self._cell
+
+
+@cache
+def _after_silence() -> tuple[Array, Array]:
+    """What the network remembers after LEAD chunks of silence: the same before each recording."""
+    network = _Network()
+    network(np.zeros(CONTEXT + LEAD * CHUNK, np.float32))
+    return network.memory
 
 
 @cache

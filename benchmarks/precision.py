@@ -65,7 +65,7 @@ def measure(backend: OnnxBackend, clip: Floats, fastest: Fastest, clock: Callabl
     encoded = clock()
     decode(backend, memory, [len(clip) / 16000], SearchOptions())
     decoded = clock()
-    cache, tokens = memory.cache, np.ones(1, np.int64)
+    cache, tokens = memory.cache, np.ones((1, 1), np.int64)
     for _ in range(STEPS):
         _, cache = backend.step(tokens, cache)
     stepped = clock()

@@ -116,7 +116,8 @@ def round_weights(bundle: Bundle, precision: Precision) -> Bundle:
     """
     encoder, decoder = bundle.encoder, bundle.decoder
     if precision == "int8":
-        encoder, decoder = quantise(compute_spectrum(encoder, bundle.front_end)), quantise(decoder)
+        encoder = quantise(compute_spectrum(encoder, bundle.front_end), "matrix")
+        decoder = quantise(decoder, "row")
     return replace(bundle, encoder=halve(encoder), decoder=halve(decoder), precision=precision)
 
 
@@ -171,12 +172,12 @@ def compare(trained: Trained, bundle: Bundle) -> Parity:
         for i, length in enumerate(ours.lengths):
             encoder = _worse(encoder, ours.ctc[i, :length], theirs.ctc[i, :length])
         our_cache, their_cache = ours.cache, theirs.cache
-        tokens = np.full(size, trained.tokenizer.bos_id, np.int64)
-        for _ in range(STEPS):
+        tokens = np.full((size, 1), trained.tokenizer.bos_id, np.int64)
+        for at_once in range(STEPS):  # one token, two, three, one …
             our_scores, our_cache = torch_model.step(tokens, our_cache)
             their_scores, their_cache = onnx_model.step(tokens, their_cache)
             decoder = _worse(decoder, our_scores, their_scores)
-            tokens = our_scores.argmax(axis=1)
+            tokens = np.repeat(our_scores.argmax(axis=2)[:, -1:], 1 + at_once % 3, axis=1)
         utterances += size
     return Parity(utterances, encoder, decoder)
 

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class EncoderGraph(nn.Module):
-    """Samples (B, N) and lengths (B,) -> memory_k, memory_v (L, B, H, T, K), ctc (B, T, V), positions (B,)."""
+    """Samples (1, N) of one utterance -> memory_k, memory_v (L, 1, H, T, K), ctc (1, T, V)."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """See Transformer.encode."""
-        return self.model.encode(samples, lengths)
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """See Transformer.encode_alone."""
+        return self.model.encode_alone(samples)
 
 
 class DecoderGraph(nn.Module):
-    """One step; log-probabilities, so that every runtime adds up the same scores."""
+    """Some tokens at once; log-probabilities, so that every runtime adds up the same scores."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -42,34 +42,41 @@ class DecoderGraph(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See Decoder.step."""
         logits, past_k, past_v = self.decoder.step(tokens, (past_k, past_v), (memory_k, memory_v), lengths)
-        return logits.log_softmax(dim=1), past_k, past_v
+        return logits.log_softmax(dim=2), past_k, past_v
 
 
 def encoder_graph(model: Transformer) -> bytes:
-    """The encoder with the front end inside, for any batch and length."""
-    batch, length = torch.export.Dim("batch", min=1, max=4096), torch.export.Dim("samples", min=1, max=2**31)
-    # Example sizes are far from 0 and 1, which the exporter would bake in
-    example = (torch.randn(3, 24000) * 0.1, torch.tensor([24000, 16000, 9000]))
+    """The encoder with the front end inside, for one utterance of any length.
+
+    Its matrices are high enough for a processor without others beside it, and padding would cost as much as sound.
+    """
     return _export(
-        EncoderGraph(model), example, ["samples", "lengths"], ["memory_k", "memory_v", "ctc", "positions"],
-        {"samples": {0: batch, 1: length}, "lengths": {0: batch}},
+        EncoderGraph(model), (torch.randn(1, 24000) * 0.1,), ["samples"], ["memory_k", "memory_v", "ctc"],
+        {"samples": {1: torch.export.Dim("samples", min=1, max=2**31)}},
     )  # fmt: skip
 
 
 def decoder_graph(model: Transformer) -> bytes:
-    """One step of the decoder, for any batch, number of tokens so far (0 as well) and memory length."""
+    """The decoder, for any batch, number of new tokens and of those before (0 as well), and memory length."""
     config = model.config
     width = config.d_model // config.heads
     past = torch.randn(config.decoder_layers, 3, config.heads, 5, width)
     memory = torch.randn(config.decoder_layers, 3, config.heads, 11, width)
-    batch = torch.export.Dim("batch", min=1, max=65536)
+    batch, new = torch.export.Dim("batch", min=1, max=65536), torch.export.Dim("new", min=1, max=65536)
     tokens, positions = torch.export.Dim("tokens", min=0, max=65536), torch.export.Dim("positions", min=1, max=2**24)
-    example = (torch.tensor([1, 5, 6]), past, past.clone(), memory, memory.clone(), torch.tensor([11, 7, 3]))
+    example = (
+        torch.tensor([[1, 5, 6, 4], [5, 6, 7, 8], [6, 4, 4, 5]]),
+        past,
+        past.clone(),
+        memory,
+        memory.clone(),
+        torch.tensor([11, 7, 3]),
+    )
     return _export(
         DecoderGraph(model), example,
         ["tokens", "past_k", "past_v", "memory_k", "memory_v", "lengths"], ["log_probs", "new_k", "new_v"],
         {
-            "tokens": {0: batch}, "past_k": {1: batch, 3: tokens}, "past_v": {1: batch, 3: tokens},
+            "tokens": {0: batch, 1: new}, "past_k": {1: batch, 3: tokens}, "past_v": {1: batch, 3: tokens},
             "memory_k": {1: batch, 3: positions}, "memory_v": {1: batch, 3: positions}, "lengths": {0: batch},
         },
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """Weights of matrix products in 8 bits, with what they are multiplied by rounded to 8 bits at run time.
 
-Each row of the activations (one position of one utterance) has a scale of its own, as each column of the weights has:
-an answer doesn't depend on what else is in the batch. ONNX Runtime's own dynamic quantisation takes one scale for the
-whole tensor, and a loud neighbour, or the padding, would then change a text. Its MatMulNBits has a scale per row too,
+The encoder is given one utterance at a time, so that its activations may have one scale together: that is what ONNX's
+DynamicQuantizeLinear does, in standard operators that ONNX Runtime fuses into one. The decoder is given several texts
+at once, or several tokens of one: there each row of the activations has a scale of its own, as each column of the
+weights has, so that an answer doesn't depend on what is beside it. ONNX Runtime's MatMulNBits has a scale per row too,
 but needs a newer ONNX Runtime, and is slower than float32 on more than a few rows.
 
 The pair is unsigned activations by signed weights: ONNX Runtime has fast kernels for it on x86 and ARM, and falls to a
@@ -14,7 +15,7 @@ third of the resolution of a full eight bits; seven bits for all weights would c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import onnx
@@ -30,7 +31,9 @@ _MOST = 127  # of two weights together, before they are rounded; see above
 _AT_ONCE = 4  # rows
 _DOMAIN = "com.microsoft"  # of MatMulIntegerToFloat, in ONNX Runtime's CPU provider on every platform
 
-# Name, value: what all products share. Signed activations are ±127 about 128, those behind a ReLU 0 to 255
+Scale: TypeAlias = Literal["matrix", "row"]
+
+# Name, value: what all products by rows share. Signed activations are ±127 about 128, those behind a ReLU 0 to 255
 _CONSTANTS: dict[str, NDArray[np.generic]] = {
     "int8_least": np.array(np.finfo(np.float32).tiny * 2**20, np.float32),  # a row of zeros is divided by something
     "int8_last_axis": np.array([-1], np.int64),
@@ -41,8 +44,10 @@ _CONSTANTS: dict[str, NDArray[np.generic]] = {
 }
 
 
-def quantise(graph: bytes) -> bytes:
+def quantise(graph: bytes, per: Scale) -> bytes:
     """The graph with every matrix product by a large float32 constant done in 8 bits; all else as it was.
+
+    per: what of the activations has a scale together.
 
     Products of two computed matrices (attention), the front end (float64), convolutions, embeddings, biases and
     normalisation stay in floating point.
@@ -59,10 +64,13 @@ def quantise(graph: bytes) -> bytes:
         if not _is_large_product(node, tensors):
             nodes.append(node)
             continue
+        first = node.input[0] not in ready
+        ready.add(node.input[0])
+        if per == "matrix":
+            nodes += _whole_product(node, first=first)
+            continue
         kind = "positive" if node.input[0] in behind_relu else "signed"
-        if node.input[0] not in ready:
-            nodes += _rounded(node.input[0], kind)
-            ready.add(node.input[0])
+        nodes += _rounded(node.input[0], kind) if first else []
         nodes += _product(node, kind)
     read = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
@@ -73,7 +81,8 @@ def quantise(graph: bytes) -> bytes:
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(kept)
     model.graph.node.extend(nodes)
-    model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    if per == "row":
+        model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -101,6 +110,19 @@ def _is_large_product(node: NodeProto, tensors: dict[str, TensorProto]) -> bool:
         and len(tensor.dims) == 2
         and bool(np.prod(tensor.dims) >= SMALLEST)
     )
+
+
+def _whole_product(node: NodeProto, *, first: bool) -> list[NodeProto]:
+    """first: whether no product before has had its 8 bits."""
+    name, weight, output = node.input[0], node.input[1], node.output[0]
+    codes, scale, zero = (f"{name}_{part}" for part in ("codes", "scale", "zero"))
+    return [
+        *([helper.make_node("DynamicQuantizeLinear", [name], [codes, scale, zero])] if first else []),
+        helper.make_node("MatMulInteger", [codes, f"{weight}_int8", zero], [f"{output}_whole"]),
+        helper.make_node("Cast", [f"{output}_whole"], [f"{output}_sums"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", [scale, f"{weight}_scale"], [f"{output}_scale"]),
+        helper.make_node("Mul", [f"{output}_sums", f"{output}_scale"], [output]),
+    ]
 
 
 def _rounded(name: str, kind: str) -> list[NodeProto]:

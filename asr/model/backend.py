@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class TorchBackend:
     """Runs in float32 on the model's device; the model is to be in evaluation mode."""
 
+    at_once = 32
+
     def __init__(self, model: Transformer) -> None:
         self.model = model
         self.device = next(model.parameters()).device
@@ -35,7 +37,7 @@ class TorchBackend:
 
     @torch.inference_mode()
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
-        """Tokens (B,) -> log-probabilities (B, V) and the longer cache."""
+        """Tokens (B, S) -> log-probabilities (B, S, V) and the longer cache."""
         with torch.autocast(self.device.type, enabled=False):
             logits, past_k, past_v = self.model.decoder.step(
                 torch.from_numpy(tokens).to(self.device),
@@ -43,5 +45,5 @@ class TorchBackend:
                 (cache.memory_k, cache.memory_v),
                 cache.lengths,
             )
-            log_probs = logits.float().log_softmax(dim=1).cpu().numpy()
+            log_probs = logits.float().log_softmax(dim=2).cpu().numpy()
         return log_probs, Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)

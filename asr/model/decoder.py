@@ -9,7 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Positions, SelfAttention, attend, split_heads
+from asr.model.layers import (
+    CrossAttention,
+    FeedForward,
+    LockedDropout,
+    Positions,
+    SelfAttention,
+    attend,
+    split_heads,
+    unseen,
+)
 
 if TYPE_CHECKING:
     from asr.model.config import ModelConfig
@@ -36,12 +45,15 @@ class DecoderLayer(nn.Module):
         return self._see_memory(x, memory, memory_mask)
 
     def step(
-        self, x: Tensor, past: KeysValues, memory: KeysValues, memory_mask: Tensor
+        self, x: Tensor, past: KeysValues, memory: KeysValues, mask: Tensor, memory_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """One token (B, 1, D) with the keys and values of those before, (B, H, U, K); returns them one longer."""
+        """S tokens (B, S, D) with the keys and values of those before, (B, H, U, K); returns them S longer.
+
+        mask: (S, U + S), and memory_mask, as in attend.
+        """
         q, new_k, new_v = self.self_attention.project(self.self_norm(x))
         k, v = torch.cat([past[0], new_k], dim=2), torch.cat([past[1], new_v], dim=2)
-        x = x + self.self_attention.out(attend(q, k, v, None))
+        x = x + self.self_attention.out(attend(q, k, v, mask))
         return self._see_memory(x, memory, memory_mask), k, v
 
     def attention_map(self, x: Tensor, k: Tensor, memory_mask: Tensor) -> Tensor:
@@ -86,20 +98,23 @@ class Decoder(nn.Module):
     def step(
         self, tokens: Tensor, past: KeysValues, memory: KeysValues, lengths: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The next token's logits.
+        """The logits of what comes after each of the latest tokens.
 
-        tokens: (B,) the latest ones; past: keys and values (L, B, H, U, K) of the U tokens before them, U may be 0;
-        memory: (L, B, H, T, K) both, by project_memory; lengths: (B,) of the memory.
-        Returns logits (B, V) and the past, keys and values, one token longer.
+        tokens: (B, S) the latest ones, each of which sees those before it; past: keys and values (L, B, H, U, K) of
+        the U tokens before them, U may be 0; memory: (L, B, H, T, K) both, by project_memory; lengths: (B,) of it.
+        Returns logits (B, S, V) and the past, keys and values, S tokens longer.
         """
-        memory_mask = _memory_mask(memory[0].shape[3], lengths)
-        x = self._embed(tokens[:, None], past[0].shape[3])  # (B, 1, D)
+        memory_mask = unseen(_memory_mask(memory[0].shape[3], lengths))
+        before, count = past[0].shape[3], tokens.shape[1]
+        steps = torch.arange(before + count, device=tokens.device)
+        mask = unseen(steps <= (torch.arange(count, device=tokens.device) + before)[:, None])  # (S, U + S)
+        x = self._embed(tokens, before)  # (B, S, D)
         keys, values = [], []
         for i, layer in enumerate(self.layers):
-            x, k, v = layer.step(x, (past[0][i], past[1][i]), (memory[0][i], memory[1][i]), memory_mask)
+            x, k, v = layer.step(x, (past[0][i], past[1][i]), (memory[0][i], memory[1][i]), mask, memory_mask)
             keys.append(k)
             values.append(v)
-        return self._logits(x)[:, 0], torch.stack(keys), torch.stack(values)
+        return self._logits(x), torch.stack(keys), torch.stack(values)
 
     def attention_maps(self, tokens: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         """Where each token (B, U) looks in the memory, for pictures: (L, B, H, U, T), every row sums to 1."""

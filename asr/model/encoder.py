@@ -9,9 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.model.layers import FeedForward, LockedDropout, Positions, SelfAttention
+from asr.model.layers import FeedForward, LockedDropout, Positions, SelfAttention, unseen
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from asr.model.config import ModelConfig
 
 
@@ -26,7 +28,7 @@ class EncoderLayer(nn.Module):
         self.ff = FeedForward(config, config.encoder_ff)
         self.dropout = LockedDropout(config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         x = x + self.dropout(self.attention(self.attention_norm(x), mask))
         deeper: Tensor = x + self.dropout(self.ff(self.ff_norm(x)))
@@ -55,15 +57,29 @@ class Encoder(nn.Module):
         features: (B, F, C), zero beyond each of the lengths frames (B,).
         Returns memory (B, T, D) with T = ceil(F / stride), and its lengths (B,).
         """
+        x = self._embed(features)
+        lengths = (frames + self.config.stride - 1) // self.config.stride  # (B,)
+        return self._mix(x, attention_masks(x.shape[1], lengths, self.config.windows)), lengths
+
+    def without_padding(self, features: Tensor) -> Tensor:
+        """The memory (B, T, D) of utterances of one length, (B, F, C): what is exported."""
+        x = self._embed(features)
+        steps = torch.arange(x.shape[1], device=x.device)
+        distance = (steps[:, None] - steps[None]).abs()  # (T, T)
+        return self._mix(x, {0: None, **{w: unseen(distance <= w) for w in set(self.config.windows) - {0}}})
+
+    def _embed(self, features: Tensor) -> Tensor:
         stride, splice = self.config.stride, self.config.splice
         padded = F.pad(features.transpose(1, 2), (splice, splice + stride - 1))  # (B, C, F + 12)
         x = self.splice(padded).transpose(1, 2) * self.input_scale  # (B, T, D)
-        x = self.dropout(self.positions(x))
-        lengths = (frames + stride - 1) // stride  # (B,)
-        masks = attention_masks(x.shape[1], lengths, self.config.windows)
+        embedded: Tensor = self.dropout(self.positions(x))
+        return embedded
+
+    def _mix(self, x: Tensor, masks: Mapping[int, Tensor | None]) -> Tensor:
         for i, layer in enumerate(self.layers):
             x = layer(x, masks[self.config.windows[i] if i < len(self.config.windows) else 0])
-        return self.norm(x), lengths
+        mixed: Tensor = self.norm(x)
+        return mixed
 
 
 def attention_masks(size: int, lengths: Tensor, windows: tuple[int, ...]) -> dict[int, Tensor]:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from asr.model.config import ModelConfig
 
 
+UNSEEN = -1e30  # added to the score of what a query may not see: cheaper than to choose between two numbers
+# Below the highest score of a query: a weight of exp(-60) is lost in rounding, but is no denormal number yet, which
+# take a CPU's softmax seven times as long
+NEGLIGIBLE = -60.0
+
+
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """(B, T, H K) -> (B, H, T, K)."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
@@ -24,8 +30,8 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, eq. 1), heads joined again.
 
-    q: (B, H, Q, K); k, v: (B, H, S, K); mask: boolean, broadcastable to (B, H, Q, S), true where a query may look, or
-    None; causal takes its place: query i sees the keys up to i. Returns (B, Q, D).
+    q: (B, H, Q, K); k, v: (B, H, S, K); mask: broadcastable to (B, H, Q, S), true where a query may look, or numbers
+    that are added to the scores, or None; causal takes its place: query i sees the keys up to i. Returns (B, Q, D).
     """
     if q.device.type == "cpu":
         # Written out: torch's fused kernel for CPUs needs four times as long forward and backward in bfloat16,
@@ -34,11 +40,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, causal: bool
         if causal:
             mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).tril()
         if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
+            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+        if not torch.is_grad_enabled():
+            scores = torch.maximum(scores, scores.amax(dim=3, keepdim=True) + NEGLIGIBLE)
         mixed: Tensor = scores.softmax(dim=3) @ v  # (B, H, Q, K)
     else:
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     return mixed.transpose(1, 2).flatten(2)
+
+
+def unseen(mask: Tensor) -> Tensor:
+    """A mask, true where a query may look, as numbers to be added to the scores."""
+    return torch.where(mask, 0.0, UNSEEN)
 
 
 class SelfAttention(nn.Module):
@@ -56,7 +69,7 @@ class SelfAttention(nn.Module):
         return split_heads(q, self.heads), split_heads(k, self.heads), split_heads(v, self.heads)
 
     def forward(self, x: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+        """(B, T, D) -> (B, T, D); mask as in attend."""
         mixed: Tensor = self.out(attend(*self.project(x), mask, causal=causal))
         return mixed
 

@@ -55,7 +55,7 @@ class Transformer(nn.Module):
         return self.decoder(tokens, memory, lengths), self.ctc_head(memory), lengths
 
     def encode(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What decoding needs of the sound, the exported encoder graph.
+        """What decoding needs of the sound.
 
         samples: (B, N) full scale ±1, zero beyond the lengths (B,).
         Returns memory_k, memory_v (L, B, H, T, K), CTC log-probabilities (B, T, V) and memory lengths (B,).
@@ -63,6 +63,13 @@ class Transformer(nn.Module):
         memory, positions = self.encoder(*self.features(samples, lengths))
         memory_k, memory_v = self.decoder.project_memory(memory)
         return memory_k, memory_v, self.ctc_head(memory).float().log_softmax(dim=2), positions
+
+    def encode_alone(self, samples: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of one utterance (1, N), or of several of one length: the exported encoder graph."""
+        features, _ = self.front_end(samples)
+        memory = self.encoder.without_padding(features)
+        memory_k, memory_v = self.decoder.project_memory(memory)
+        return memory_k, memory_v, self.ctc_head(memory).log_softmax(dim=2)
 
 
 def _initialise(module: nn.Module) -> None:

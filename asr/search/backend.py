@@ -1,11 +1,12 @@
-"""What a search needs of a model, torch or ONNX: encode, then one step at a time with the cache as data.
+"""What a search needs of a model, torch or ONNX: encode, then step by step with the cache as data.
 
-Letters: B utterances, T positions of memory, V tokens, L decoder layers, H heads, K width of a head, U tokens so far.
+Letters: B utterances, T positions of memory, V tokens, L decoder layers, H heads, K width of a head, U tokens so far,
+S tokens of a step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -43,6 +44,23 @@ class Cache:
             self.lengths[rows],
         )
 
+    def alone(self, row: int, size: int) -> Cache:
+        """The cache of one row, with a memory of so many positions; the rest was padding."""
+        here = slice(row, row + 1)
+        return Cache(
+            self.past_k[:, here],
+            self.past_v[:, here],
+            self.memory_k[:, here, :, :size],
+            self.memory_v[:, here, :, :size],
+            self.lengths[here],
+        )
+
+    def until(self, count: int) -> Cache:
+        """The cache as it was after so many tokens."""
+        if self.past_k.shape[3] == count:
+            return self
+        return replace(self, past_k=self.past_k[:, :, :, :count], past_v=self.past_v[:, :, :, :count])
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -56,11 +74,15 @@ class Memory:
 class Backend(Protocol):
     """A model that can be searched."""
 
+    at_once: int  # tokens of one utterance that a step had better have, at most: more cost more than they may save
+
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """Clips of any lengths, (N,) each, full scale ±1."""
 
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
-        """The latest tokens (B,) -> log-probabilities of the next (B, V), and the cache one token longer."""
+        """The latest tokens (B, S), each of which sees those before it -> log-probabilities of what comes after each
+        of them (B, S, V), and the cache S tokens longer.
+        """
 
 
 def pad(samples: Sequence[Floats]) -> tuple[Floats, Ints]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from asr.search.ctc import PrefixScorer, PrefixState
-from asr.search.greedy import forbid
-from asr.search.hypothesis import BOS, EOS, LONGEST_GROUP, Hypothesis, SearchOptions, repeats
+from asr.search.greedy import candidates, forbid
+from asr.search.hypothesis import BOS, EOS, Hypothesis, SearchOptions, repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +36,15 @@ class _Partial:
     tokens: tuple[int, ...]
     log_probs: tuple[float, ...]
     row: int  # in the cache
-    ctc: PrefixState | None
+    ctc: PrefixState | None  # of the tokens before the latest, until it is kept
+    ctc_score: float = 0.0  # of all tokens
     state: int = 0  # of the graph
     deviations: tuple[float, ...] = ()
     guide_state: Any = None  # before the latest token, until it is kept
     guide_sum: float = 0.0
 
     def score(self, options: SearchOptions) -> float:
-        return options.score(self.log_probs, 0.0 if self.ctc is None else self.ctc.score, self.guide_sum)
+        return options.score(self.log_probs, self.ctc_score, self.guide_sum)
 
 
 @dataclass
@@ -82,7 +83,8 @@ def beam(
         partials = [p for u in utterances for p in u.partials]
         cache = cache.select(np.array([p.row for p in partials]))
         latest = np.array([p.tokens[-1] if p.tokens else BOS for p in partials], np.int64)
-        scores, cache = backend.step(latest, cache)
+        scores, cache = backend.step(latest[:, None], cache)
+        scores = scores[:, 0]  # (B, V)
         forbid(scores)
         start = 0
         for utterance in utterances:
@@ -108,32 +110,36 @@ def _advance(
         may_grow = len(partial.tokens) < utterance.limit
         bonus = None if guide is None else guide.scores(partial.guide_state)
         ranking = scores[i] if bonus is None else scores[i] + bonus
-        candidates = (
+        possible = (
             _likeliest(partial, ranking, options, may_grow=may_grow)
             if graph is None
             else _within(graph, partial, ranking, options, may_grow=may_grow)
         )
-        states = _extend_ctc(utterance.scorer, partial, candidates)
-        following = [0] * len(candidates) if graph is None else _targets(graph, partial.state, candidates)
+        following = [0] * len(possible) if graph is None else _targets(graph, partial.state, possible)
+        heard = _ctc_scores(utterance.scorer, partial, possible)
         best = float(scores[i].max())
         extended += [
             _Partial(
-                (*partial.tokens, int(t)), (*partial.log_probs, float(scores[i, t])), start + i, ctc, state,
+                (*partial.tokens, int(t)), (*partial.log_probs, float(scores[i, t])), start + i,
+                partial.ctc, float(ctc), state,
                 () if graph is None else (*partial.deviations, float(scores[i, t]) - best),
                 partial.guide_state, 0.0 if bonus is None else partial.guide_sum + float(bonus[t]),
             )
-            for t, ctc, state in zip(candidates, states, following, strict=True)
+            for t, ctc, state in zip(possible, heard, following, strict=True)
         ]  # fmt: skip
     extended.sort(key=lambda p: -p.score(options))
     utterance.partials = []
     for partial in extended[: options.beam]:
         if partial.tokens[-1] == EOS:
-            ctc = None if partial.ctc is None else partial.ctc.score
+            ctc = None if partial.ctc is None else partial.ctc_score
             score = partial.score(options)
             utterance.finished.append(
                 Hypothesis(partial.tokens[:-1], partial.log_probs, score, partial.deviations, ctc)
             )
         else:
+            if utterance.scorer is not None and partial.ctc is not None:
+                last, token = (-1, *partial.tokens)[-2:]
+                partial.ctc = utterance.scorer.extend(partial.ctc, last, token, partial.ctc_score)
             if guide is not None:
                 partial.guide_state = guide.advance(partial.guide_state, partial.tokens[-1])
             utterance.partials.append(partial)
@@ -145,13 +151,8 @@ def _likeliest(partial: _Partial, scores: Floats, options: SearchOptions, *, may
     """Tokens to go on with where any text may be written."""
     if not may_grow:
         return np.array([EOS])
-    # Some to spare: CTC may prefer others than the decoder does, and a loop forbids one token per group size
-    count = min(len(scores), 2 * options.beam + LONGEST_GROUP)
-    candidates = np.union1d(np.argpartition(-scores, count - 1)[:count], [EOS])
-    return np.array([
-        t for t in candidates
-        if np.isfinite(scores[t]) and (t == EOS or not repeats(partial.tokens, int(t), options.repeat_limit))
-    ])  # fmt: skip
+    possible = candidates(scores, options)
+    return np.array([t for t in possible if t == EOS or not repeats(partial.tokens, int(t), options.repeat_limit)])
 
 
 def _within(graph: Graph, partial: _Partial, scores: Floats, options: SearchOptions, *, may_grow: bool) -> Ints:
@@ -160,14 +161,14 @@ def _within(graph: Graph, partial: _Partial, scores: Floats, options: SearchOpti
     count = 4 * options.beam  # to spare, since CTC may prefer others than the decoder does
     if len(tokens) > count:
         tokens = tokens[np.argpartition(-scores[tokens], count - 1)[:count]]
-    candidates = np.append(tokens, EOS) if graph.final[partial.state] else tokens
-    return candidates[np.isfinite(scores[candidates])]
+    possible = np.append(tokens, EOS) if graph.final[partial.state] else tokens
+    return possible[np.isfinite(scores[possible])]
 
 
-def _targets(graph: Graph, state: int, candidates: Ints) -> list[int]:
+def _targets(graph: Graph, state: int, possible: Ints) -> list[int]:
     """Where each token leads; the end leads nowhere."""
     tokens, targets = graph.arcs(state)
-    return [0 if t == EOS else int(targets[np.searchsorted(tokens, t)]) for t in candidates]
+    return [0 if t == EOS else int(targets[np.searchsorted(tokens, t)]) for t in possible]
 
 
 def _may_improve(utterance: _Utterance, options: SearchOptions) -> bool:
@@ -179,9 +180,7 @@ def _may_improve(utterance: _Utterance, options: SearchOptions) -> bool:
     return any(p.score(options) > worst for p in utterance.partials)
 
 
-def _extend_ctc(scorer: PrefixScorer | None, partial: _Partial, candidates: Ints) -> list[PrefixState | None]:
+def _ctc_scores(scorer: PrefixScorer | None, partial: _Partial, possible: Ints) -> NDArray[np.float64]:
     if scorer is None or partial.ctc is None:
-        return [None] * len(candidates)
-    last = partial.tokens[-1] if partial.tokens else -1
-    scores, non_blank, blank = scorer.extend(partial.ctc, last, candidates)
-    return [PrefixState(non_blank[:, c], blank[:, c], float(scores[c])) for c in range(len(candidates))]
+        return np.zeros(len(possible))
+    return scorer.scores(partial.ctc, partial.tokens[-1] if partial.tokens else -1, possible)

@@ -41,46 +41,63 @@ class PrefixScorer:
         """The empty prefix."""
         return PrefixState(np.full(len(self.log_probs), NEVER), self.total_blank, 0.0)
 
-    def extend(self, state: PrefixState, last: int, candidates: Ints) -> tuple[Doubles, Doubles, Doubles]:
-        """All candidates at once: scores (C,) of the prefixes one token longer, and their forward variables (T, C).
+    def scores(self, state: PrefixState, last: int, candidates: Ints) -> Doubles:
+        """Log-probabilities (C,) that the text begins with the prefix and each of these tokens.
 
         last: the prefix' last token, or -1. The end of the text scores as the whole prefix' probability.
         """
-        x = self.log_probs[:, candidates]  # (T, C)
         either = np.logaddexp(state.non_blank, state.blank)  # (T,)
-        # Before a repeated token there must be a blank
-        before = np.where((candidates == last)[None], state.blank[:, None], either[:, None])  # (T, C)
-        # The candidate's first position is one after the prefix, or the very first
-        entry = np.concatenate([np.full_like(x[:1], NEVER if last >= 0 else 0.0), before[:-1]])  # (T, C)
-        non_blank = _recur(entry, x)
-        blank = _recur(np.concatenate([np.full_like(x[:1], NEVER), non_blank[:-1]]), self.log_probs[:, [BLANK]])
-        scores = np.logaddexp.reduce(entry + x, axis=0)  # (C,)
+        paths = self.log_probs[:, candidates] + _entry(either, last)[:, None]  # (T, C)
+        again = candidates == last
+        if again.any():  # before a repeated token there must be a blank
+            paths[:, again] = self.log_probs[:, [last]] + _entry(state.blank, last)[:, None]
+        most = paths.max(axis=0)
+        scores: Doubles = most + np.log(np.exp(paths - most).sum(axis=0))
         scores[candidates == EOS] = either[-1]
-        return scores, non_blank, blank
+        return scores
+
+    def extend(self, state: PrefixState, last: int, token: int, score: float | None = None) -> PrefixState:
+        """The prefix with one token more, not the end. score: what `scores` gave for it, where it is known."""
+        if score is None:
+            score = float(self.scores(state, last, np.array([token]))[0])
+        before = state.blank if token == last else np.logaddexp(state.non_blank, state.blank)
+        non_blank = _recur(_entry(before, last), self.log_probs[:, token])
+        return PrefixState(non_blank, _recur(_entry(non_blank, 0), self.log_probs[:, BLANK]), score)
+
+
+def _entry(before: Doubles, last: int) -> Doubles:
+    """A token's first position is one after the prefix, or the very first where there is none. (T,) -> (T,)."""
+    entry = np.empty_like(before)
+    entry[0] = NEVER if last >= 0 else 0.0
+    entry[1:] = before[:-1]
+    return entry
 
 
 def _recur(entry: Doubles, stay: Doubles) -> Doubles:
     """Solves y[t] = log(exp(y[t-1]) + exp(entry[t])) + stay[t], y[-1] = log 0, as a sum relative to all of stay."""
-    total = np.cumsum(stay, axis=0)
-    before = total - stay
-    return np.logaddexp.accumulate(entry - before, axis=0) + total
+    total = np.cumsum(stay)
+    solved: Doubles = np.logaddexp.accumulate(entry - (total - stay)) + total
+    return solved
 
 
 def best_path(log_probs: Floats) -> tuple[int, ...]:
     """The likeliest token of each position, repeats and blanks dropped. (T, V) -> tokens."""
-    best = log_probs.argmax(axis=1)
-    changed = np.concatenate([[True], best[1:] != best[:-1]])
-    return tuple(int(t) for t in best[changed & (best != BLANK)])
+    return collapse(log_probs.argmax(axis=1))
+
+
+def collapse(path: Ints, last: int = BLANK) -> tuple[int, ...]:
+    """What a path (T,) of tokens and blanks says, where it goes on from a token."""
+    changed = np.concatenate([[last], path[:-1]]) != path
+    return tuple(int(t) for t in path[changed & (path != BLANK)])
 
 
 def log_probability(log_probs: Floats, tokens: tuple[int, ...]) -> float:
     """Of the tokens and no more, summed over all their alignments. log_probs: (T, V)."""
     scorer = PrefixScorer(log_probs)
     state = scorer.start()
-    for i, token in enumerate((*tokens, EOS)):
-        scores, non_blank, blank = scorer.extend(state, tokens[i - 1] if i else -1, np.array([token]))
-        state = PrefixState(non_blank[:, 0], blank[:, 0], float(scores[0]))
-    return state.score
+    for last, token in pairwise((-1, *tokens)):
+        state = scorer.extend(state, last, token, 0.0)  # the scores on the way are no matter
+    return float(np.logaddexp(state.non_blank[-1], state.blank[-1]))
 
 
 def align(log_probs: Floats, tokens: tuple[int, ...]) -> tuple[list[tuple[int, int]], float] | None:
@@ -96,22 +113,23 @@ def align(log_probs: Floats, tokens: tuple[int, ...]) -> tuple[list[tuple[int, i
     states = np.full(2 * len(tokens) + 1, BLANK)  # blank, token, blank, token, …, blank
     states[1::2] = tokens
     emissions = np.maximum(log_probs[:, states], UNLIKELY, dtype=np.float64)  # (T, S)
-    may_skip = np.zeros(len(states), bool)  # over the blank before, where the two tokens around it differ
-    may_skip[3::2] = states[3::2] != states[1:-2:2]
-    score = np.full(len(states), NEVER)
-    score[:2] = emissions[0, :2]
-    origin = np.zeros((size, len(states)), np.int8)
-    for t in range(1, size):
-        options = np.stack([score, np.roll(score, 1), np.where(may_skip, np.roll(score, 2), NEVER)])
-        options[1, 0] = NEVER
-        origin[t] = options.argmax(axis=0)
-        score = options.max(axis=0) + emissions[t]
+    skip = np.full(len(states), NEVER)  # over the blank before, where the two tokens around it differ
+    skip[3::2][states[3::2] != states[1:-2:2]] = 0.0
+    score = np.full(len(states) + 2, NEVER)  # two in front, from which nothing comes
+    score[2:4] = emissions[0, :2]
+    stepped, skipped = np.zeros((2, size, len(states)), bool)
+    for t in range(1, size):  # each call costs a microsecond, so that there are few
+        best = np.maximum(score[2:], score[1:-1])
+        np.greater(best, score[2:], out=stepped[t])
+        over = score[:-2] + skip
+        np.greater(over, best, out=skipped[t])
+        np.add(np.maximum(best, over), emissions[t], out=score[2:])
     state = len(states) - 1 if score[-1] >= score[-2] else len(states) - 2
-    total = float(score[state])
+    total = float(score[state + 2])
     path = np.empty(size, np.int64)
     for t in range(size - 1, -1, -1):
         path[t] = state
-        state -= int(origin[t, state])  # an int8 would make one of the state, which may be larger
+        state -= 2 if skipped[t, state] else int(stepped[t, state])
     spans = []
     for i in range(len(tokens)):
         where = np.flatnonzero(path == 2 * i + 1)

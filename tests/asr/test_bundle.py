@@ -104,7 +104,7 @@ def test_any_zip_program_can_look_inside(path: Path, small: Bundle) -> None:
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
         assert archive.read("encoder.onnx") == small.encoder
         config = json.loads(archive.read("config.json"))
-    assert config["format"] == 1
+    assert config["format"] == 2
     assert config["name"] == small.name
     assert config["sha256"]["decoder.onnx"] == hashlib.sha256(small.decoder).hexdigest()
 
@@ -225,10 +225,10 @@ def test_compressed_parts_are_refused(path: Path) -> None:
     _refused(path, "is compressed")
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, [1], 1e99])
+@pytest.mark.parametrize("version", [0, 3, "1", True, None, [1], 1e99])
 def test_another_format_is_told_so(path: Path, version: object) -> None:
     _configure(path, lambda config: config.update(format=version))
-    _refused(path, r"bundle format .*this program reads 1")
+    _refused(path, r"bundle format .*this program reads 1 and 2")
 
 
 @pytest.mark.parametrize(

@@ -216,11 +216,13 @@ def test_cached_steps_are_full_decoding(config: ModelConfig) -> None:
     projected = model.decoder.project_memory(memory)
     past = projected[0].new_zeros(2, 3, 3, 0, 8)
     cache = (past, past)
-    for u in range(9):
-        logits, *longer = model.decoder.step(tokens[:, u], cache, projected, positions)
+    u = 0
+    for count in (1, 1, 4, 2, 1):
+        logits, *longer = model.decoder.step(tokens[:, u : u + count], cache, projected, positions)
         cache = (longer[0], longer[1])
-        assert cache[0].shape == cache[1].shape == (2, 3, 3, u + 1, 8)
-        torch.testing.assert_close(logits, full[:, u], atol=1e-5, rtol=1e-5)
+        assert cache[0].shape == cache[1].shape == (2, 3, 3, u + count, 8)
+        torch.testing.assert_close(logits, full[:, u : u + count], atol=1e-5, rtol=1e-5)
+        u += count
 
 
 @torch.no_grad()
@@ -230,7 +232,7 @@ def test_a_step_leaves_its_cache_as_it_was() -> None:
     projected = model.decoder.project_memory(memory)
     past = (torch.randn(2, 1, 3, 4, 8), torch.randn(2, 1, 3, 4, 8))
     before = [value.clone() for value in (*past, *projected)]
-    model.decoder.step(torch.tensor([5]), past, projected, positions)
+    model.decoder.step(torch.tensor([[5, 6]]), past, projected, positions)
     for value, copy in zip((*past, *projected), before, strict=True):
         assert torch.equal(value, copy)
 

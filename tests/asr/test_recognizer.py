@@ -354,6 +354,8 @@ class Listener:
     It stands for a perfect model, so that what comes out shows only how sound is cut and put together.
     """
 
+    at_once = 4
+
     def __init__(self, words: list[int], vocabulary: int) -> None:
         self.words, self.vocabulary = words, vocabulary
         self.longest = 0
@@ -362,21 +364,24 @@ class Listener:
         self.longest = max(self.longest, *map(len, samples))
         lengths = np.array([len(clip) // 480 for clip in samples])
         ctc = np.full((len(samples), lengths.max(), self.vocabulary), -20.0, np.float32)
-        texts = np.full((1, len(samples), lengths.max() + 1), 2)  # 2: the end
+        texts = np.full((1, len(samples), 1, lengths.max(), 1), 2)  # 2: the end
         for i, clip in enumerate(samples):
             loudness = np.abs(clip[: lengths[i] * 480]).reshape(-1, 480).max(axis=1)
             heard = np.array([0, *self.words])[np.maximum(0, np.round(loudness * 10).astype(int) - 1)]
             ctc[i, np.arange(lengths[i]), heard] = 0.0
             changes = np.flatnonzero(np.diff(heard, prepend=0))
             said = [token for token in heard[changes] if token]
-            texts[0, i, : len(said)] = said
+            texts[0, i, 0, : len(said), 0] = said
         past = np.zeros((1, len(samples), 1, 0, 1), np.float32)
         return Memory(Cache(past, past, texts, texts, lengths), ctc, lengths)
 
     def step(self, tokens: NDArray[np.int64], cache: Cache) -> tuple[Samples, Cache]:
-        scores = np.full((len(tokens), self.vocabulary), -20.0, np.float32)
-        scores[np.arange(len(tokens)), cache.memory_k[0, :, cache.past_k.shape[3]]] = -0.01
-        past = np.concatenate([cache.past_k, np.zeros((1, len(tokens), 1, 1, 1), np.float32)], axis=3)
+        rows, count = tokens.shape
+        before = cache.past_k.shape[3]
+        scores = np.full((rows, count, self.vocabulary), -20.0, np.float32)
+        said = cache.memory_k[0, :, 0, before : before + count, 0]
+        np.put_along_axis(scores, said[:, :, None], -0.01, axis=2)
+        past = np.concatenate([cache.past_k, np.zeros((1, rows, 1, count, 1), np.float32)], axis=3)
         return scores, Cache(past, past, cache.memory_k, cache.memory_v, cache.lengths)
 
 

@@ -47,9 +47,10 @@ class Tables:
     The cache holds the tokens themselves, so a search that mixes up its rows gets other answers.
     """
 
-    def __init__(self, say: Callable[[int, tuple[int, ...]], Floats] = chance) -> None:
+    def __init__(self, say: Callable[[int, tuple[int, ...]], Floats] = chance, at_once: int = 8) -> None:
         self.say = say
-        self.rows: list[int] = []  # of each step
+        self.at_once = at_once
+        self.sizes: list[tuple[int, int]] = []  # of each step
 
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """Each clip's first sample is its number."""
@@ -63,15 +64,23 @@ class Tables:
 
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
         """Ask the table."""
-        past = np.concatenate([cache.past_k, tokens.reshape(1, -1, 1, 1, 1)], axis=3)
-        self.rows.append(len(tokens))
-        assert len(tokens) == len(cache.lengths) == cache.memory_k.shape[1]
+        rows, count = tokens.shape
+        past = np.concatenate([cache.past_k, tokens.reshape(1, rows, 1, count, 1)], axis=3)
+        self.sizes.append((rows, count))
+        assert rows == len(cache.lengths) == cache.memory_k.shape[1]
+        assert 1 <= count <= self.at_once
         assert (past[0, :, 0, 0, 0] == BOS).all()
+        before = cache.past_k.shape[3]
         scores = [
-            self.say(int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1:, 0]))
-            for b in range(len(tokens))
+            [
+                self.say(
+                    int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1 : before + s + 1, 0])
+                )
+                for s in range(count)
+            ]
+            for b in range(rows)
         ]
-        return np.stack(scores), replace(cache, past_k=past, past_v=past)
+        return np.array(scores), replace(cache, past_k=past, past_v=past)
 
 
 def _memory(numbers: Sequence[int], backend: Tables | None = None) -> Memory:
@@ -163,14 +172,53 @@ def test_a_batch_is_decoded_as_each_alone(options: SearchOptions) -> None:
     assert len({h.tokens for h in together}) > 1
 
 
-def test_finished_utterances_leave_the_batch() -> None:
-    def count_down(number: int, tokens: tuple[int, ...]) -> Floats:
-        return _log_softmax(9.0 * np.eye(VOCAB)[EOS if len(tokens) == number else 3 + len(tokens) % 3])
+def count_down(number: int, tokens: tuple[int, ...]) -> Floats:
+    """As many tokens as the utterance's number says: 3, 4, 5, 3, 4 …"""
+    return _log_softmax(9.0 * np.eye(VOCAB)[EOS if len(tokens) == number else 3 + len(tokens) % 3])
 
+
+def test_finished_utterances_leave_the_batch() -> None:
     backend = Tables(count_down)
-    found = greedy(backend, _memory([2, 0, 5, 2]), [1.0] * 4, SearchOptions())
-    assert [len(h.tokens) for h in found] == [2, 0, 5, 2]
-    assert backend.rows == [4, 3, 3, 1, 1, 1]
+    found = beam(backend, _memory([2, 0, 5, 2]), [1.0] * 4, SearchOptions())
+    assert [len(h[0].tokens) for h in found] == [2, 0, 5, 2]
+    assert backend.sizes == [(4, 1), (3, 1), (3, 1), (1, 1), (1, 1), (1, 1)]
+
+
+def _heard(path: Sequence[int]) -> Floats:
+    """A CTC head that is sure of a path."""
+    return np.stack([_log_softmax(9.0 * np.eye(VOCAB)[token]) for token in path])
+
+
+@pytest.mark.parametrize(
+    ("path", "sizes"),
+    [
+        ([3, 3, 0, 4, 0, 5, 0, 3, 4, 4], [(1, 6)]),  # all as it will be written, the end as well
+        ([3, 0, 4, 0, 0], [(1, 3), (1, 1), (1, 1), (1, 1)]),  # too little: nothing is drafted behind it
+        ([4, 0, 4, 0, 5, 0, 3, 0, 4], [(1, 6), (1, 4), (1, 1)]),  # goes on behind what was wrong, warily
+        ([0, 0, 0], [(1, 1)] * 6),
+    ],
+)
+def test_what_ctc_heard_is_read_at_once(path: list[int], sizes: list[tuple[int, int]]) -> None:
+    backend = Tables(count_down)
+    memory = _memory([5])
+    heard = Memory(replace(memory.cache, lengths=np.array([len(path)])), _heard(path)[None], np.array([len(path)]))
+    (found,) = greedy(backend, heard, [1.0], SearchOptions())
+    assert found.tokens == (3, 4, 5, 3, 4)
+    assert backend.sizes == sizes
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(
+    number=st.integers(0, 10**6), at_once=st.integers(1, 9), options=st.builds(
+        SearchOptions, ctc_weight=st.sampled_from([0.0, 0.3, 1.0]), min_tokens=st.integers(1, 9),
+        repeat_limit=st.integers(1, 3), length_power=st.sampled_from([0.0, 1.0]),
+    ),
+)  # fmt: skip
+def test_a_text_is_the_same_however_much_of_it_is_read_at_once(
+    number: int, at_once: int, options: SearchOptions
+) -> None:
+    (found,) = greedy(Tables(at_once=at_once), _memory([number]), [0.01], options)
+    assert found == beam(Tables(), _memory([number]), [0.01], options)[0][0]
 
 
 def never_ends(number: int, tokens: tuple[int, ...]) -> Floats:
@@ -221,13 +269,6 @@ def test_n_best_is_sorted_and_distinct(width: int, weight: float) -> None:
         assert scores == sorted(scores, reverse=True)
         assert all({BLANK, BOS, EOS}.isdisjoint(h.tokens) for h in hypotheses)
         assert all(len(h.log_probs) == len(h.tokens) + 1 for h in hypotheses)
-
-
-def test_a_beam_of_one_is_greedy() -> None:
-    options = SearchOptions(length_power=0.0)
-    numbers = list(range(12))
-    one = [h[0] for h in beam(Tables(), _memory(numbers), [1.0] * 12, options)]
-    assert one == greedy(Tables(), _memory(numbers), [1.0] * 12, options)
 
 
 def test_a_beam_sees_past_a_token_that_only_looks_good() -> None:

@@ -70,18 +70,42 @@ def test_memory_and_steps_are_as_the_protocol_says(both: dict[str, Backend], cli
     assert memory.ctc.dtype == np.float32
     assert memory.ctc.shape[0] == len(memory.lengths) == len(clips)
     assert memory.ctc.shape[1] == memory.lengths.max()
-    np.testing.assert_allclose(np.exp(memory.ctc).sum(axis=2), 1, atol=1e-5)
+    for row, length in zip(memory.ctc, memory.lengths, strict=True):
+        np.testing.assert_allclose(np.exp(row[:length]).sum(axis=1), 1, atol=1e-5)
     cache = memory.cache
-    for tokens in (np.full(len(clips), 1), np.arange(len(clips)) + 4):
+    for tokens in (np.full((len(clips), 1), 1), np.arange(2 * len(clips)).reshape(-1, 2) + 4):
         log_probs, cache = both[name].step(tokens, cache)
         assert log_probs.dtype == np.float32
-        np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, atol=1e-5)
+        assert log_probs.shape[:2] == tokens.shape
+        np.testing.assert_allclose(np.exp(log_probs).sum(axis=2), 1, atol=1e-5)
     rows = cache.select(np.array([5, 0, 0]))
-    log_probs = both[name].step(np.array([9, 10, 11]), rows)[0]
-    everyone = both[name].step(np.array([10, 4, 4, 4, 4, 9]), cache)[0]
+    log_probs = both[name].step(np.array([[9], [10], [11]]), rows)[0]
+    everyone = both[name].step(np.array([[10], [4], [4], [4], [4], [9]]), cache)[0]
     np.testing.assert_allclose(log_probs[:2], everyone[[5, 0]], atol=1e-5)
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(log_probs[2], everyone[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["torch", "onnx"])
+def test_tokens_read_at_once_are_as_those_read_one_by_one(
+    both: dict[str, Backend], clips: list[Floats], name: str
+) -> None:
+    backend = both[name]
+    start = backend.encode(clips).cache
+    tokens = np.random.default_rng(1).integers(3, 40, (len(clips), 9))
+    one_by_one, cache = [], start
+    for column in tokens.T:
+        log_probs, cache = backend.step(column[:, None], cache)
+        one_by_one.append(log_probs)
+    first, half = backend.step(tokens[:, :5], start)
+    second, whole = backend.step(tokens[:, 5:], half)
+    np.testing.assert_allclose(np.concatenate([first, second], axis=1), np.concatenate(one_by_one, axis=1), atol=1e-5)
+    again = backend.step(tokens[:, 3:], whole.until(3))[0]
+    np.testing.assert_allclose(again, np.concatenate(one_by_one[3:], axis=1), atol=1e-5)
+    assert whole.until(9) is whole
+    alone = start.alone(2, int(start.lengths[2]))
+    mine = np.concatenate(one_by_one, axis=1)[2:3]
+    np.testing.assert_allclose(backend.step(tokens[2:3], alone)[0], mine, atol=1e-5)
 
 
 def test_selecting_all_in_order_copies_nothing() -> None:

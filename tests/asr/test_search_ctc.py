@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.search.ctc import PrefixScorer, PrefixState, align, best_path
+from asr.search.ctc import PrefixScorer, align, best_path, collapse
 
 if TYPE_CHECKING:
     from asr.search.backend import Floats
@@ -52,9 +52,8 @@ def _score(ctc: Floats, tokens: Tokens) -> tuple[float, float]:
     scorer = PrefixScorer(ctc)
     state, last = scorer.start(), -1
     for token in tokens:
-        scores, non_blank, blank = scorer.extend(state, last, np.array([token]))
-        state, last = PrefixState(non_blank[:, 0], blank[:, 0], float(scores[0])), token
-    return state.score, float(scorer.extend(state, last, np.array([EOS]))[0][0])
+        state, last = scorer.extend(state, last, token), token
+    return state.score, float(scorer.scores(state, last, np.array([EOS]))[0])
 
 
 @pytest.mark.parametrize("positions", [1, 2, 3, 4, 5])
@@ -93,15 +92,14 @@ def test_whole_texts_are_scored_as_by_torchs_loss(positions: int, tokens: Tokens
 
 def test_candidates_together_are_each_alone() -> None:
     scorer = PrefixScorer(_ctc(9, 6, seed=1))
-    _, non_blank, blank = scorer.extend(scorer.start(), -1, np.array([4]))
-    state = PrefixState(non_blank[:, 0], blank[:, 0], 0.0)
+    state = scorer.extend(scorer.start(), -1, 4)
     candidates = np.array([5, 4, EOS, 3])  # 4 repeats the last
-    together = scorer.extend(state, 4, candidates)
+    together = scorer.scores(state, 4, candidates)
     for c, token in enumerate(candidates):
-        alone = scorer.extend(state, 4, np.array([token]))
-        assert together[0][c] == alone[0][0]
-        for both in (1, 2):
-            np.testing.assert_array_equal(together[both][:, c], alone[both][:, 0])
+        assert together[c] == scorer.scores(state, 4, np.array([token]))[0]
+        if token != EOS:
+            assert together[c] == scorer.extend(state, 4, int(token)).score
+            assert scorer.extend(state, 4, int(token), 5.0).score == 5.0
 
 
 def test_a_prefix_is_its_text_or_goes_on() -> None:
@@ -198,3 +196,9 @@ def test_best_path_merges_repeats_and_drops_blanks() -> None:
     assert best_path(np.eye(5, dtype=np.float32)[path]) == (4, 4, 1)
     assert best_path(np.eye(5, dtype=np.float32)[[0, 0]]) == ()
     assert best_path(np.eye(5, dtype=np.float32)[[3]]) == (3,)
+
+
+def test_a_path_may_go_on_from_a_token() -> None:
+    assert collapse(np.array([4, 4, 0, 4, 3]), last=4) == (4, 3)
+    assert collapse(np.array([4, 4, 0, 4, 3]), last=3) == (4, 4, 3)
+    assert collapse(np.array([], np.int64), last=3) == ()

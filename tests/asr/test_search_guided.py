@@ -41,6 +41,8 @@ def chance(seed: int, tokens: Text) -> Floats:
 class Tables:
     """A back end whose probabilities are a function of the utterance's number and the tokens so far, in its cache."""
 
+    at_once = 4
+
     def __init__(self, say: Callable[[int, Text], Floats] = chance) -> None:
         self.say = say
 
@@ -55,12 +57,19 @@ class Tables:
 
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
         """Ask the table."""
-        past = np.concatenate([cache.past_k, tokens.reshape(1, -1, 1, 1, 1)], axis=3)
+        rows, count = tokens.shape
+        past = np.concatenate([cache.past_k, tokens.reshape(1, rows, 1, count, 1)], axis=3)
+        before = cache.past_k.shape[3]
         scores = [
-            self.say(int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1:, 0]))
-            for b in range(len(tokens))
+            [
+                self.say(
+                    int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1 : before + s + 1, 0])
+                )
+                for s in range(count)
+            ]
+            for b in range(rows)
         ]
-        return np.stack(scores), replace(cache, past_k=past, past_v=past)
+        return np.array(scores), replace(cache, past_k=past, past_v=past)
 
 
 class Opinion:
