@@ -10,13 +10,12 @@ from onnx import TensorProto
 
 from asr.search.ctc import NEVER, UNLIKELY
 from asr.search.hypothesis import BLANK, EOS
+from export.nodes import FIRST, LAST, SECOND
 
 if TYPE_CHECKING:
     from export.nodes import Nodes
 
 _BLOCK = 16  # positions: sums within blocks, and then over blocks, cost T (16 + T / 256) exponentials and no loop
-
-_FIRST, _LAST = np.array([0]), np.array([-1])
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def start(g: Nodes, ctc: str) -> tuple[PrefixGraph, Forward]:
     blocks = g("Div", g("Add", size, np.array([_BLOCK - 1])), np.array([_BLOCK]))
     missing = g("Sub", g("Mul", blocks, np.array([_BLOCK])), size)
     numbers = g("Range", np.array(0), g("Squeeze", blocks), np.array(1))
-    earlier = g("Less", g("Unsqueeze", numbers, _FIRST), g("Unsqueeze", numbers, np.array([1])))
+    earlier = g("Less", g("Unsqueeze", numbers, FIRST), g("Unsqueeze", numbers, SECOND))
     graph = PrefixGraph(
         log_probs, size, blank, total,
         padding=g("Concat", np.array([0]), missing, axis=0),
@@ -70,12 +69,12 @@ def scores(g: Nodes, prefix: PrefixGraph, forward: Forward, last: str, candidate
     """Scores of the prefixes one token longer. last: the prefix' last token (1,), or -1; candidates: (C,)."""
     log_probs = g("Gather", prefix.log_probs, candidates, axis=0)  # (C, T)
     either = _either(g, forward.non_blank, forward.blank)  # (T,)
-    column, second = g("Unsqueeze", candidates, np.array([1])), np.array([1])
+    column = g("Unsqueeze", candidates, SECOND)
     # Before a repeated token there must be a blank
     before = g("Where", g("Equal", column, last), forward.blank, either)  # (C, T)
     # The candidate's first position is one after the prefix, or the very first
-    first = g("Where", g("GreaterOrEqual", last, _FIRST), NEVER, np.float64(0))  # (1,)
-    entry = g("Concat", g("Expand", first, g("Shape", column)), g("Slice", before, _FIRST, _LAST, second), axis=1)
+    first = g("Where", g("GreaterOrEqual", last, FIRST), NEVER, np.float64(0))  # (1,)
+    entry = g("Concat", g("Expand", first, g("Shape", column)), g("Slice", before, FIRST, LAST, SECOND), axis=1)
     found = _sum(g, g("Add", entry, log_probs), 1)
     whole = g("Gather", either, np.array(-1), axis=0)
     return Candidates(g("Where", g("Equal", candidates, np.array([EOS])), whole, found), entry, log_probs)
@@ -86,7 +85,7 @@ def extend(g: Nodes, prefix: PrefixGraph, candidates: Candidates, chosen: str) -
     entry = g("Gather", candidates.entry, chosen, axis=0)
     log_probs = g("Gather", candidates.log_probs, chosen, axis=0)
     non_blank = _recur(g, prefix, entry, log_probs, g("CumSum", log_probs, np.array(0)))
-    shifted = g("Concat", np.array([NEVER]), g("Slice", non_blank, _FIRST, _LAST), axis=0)
+    shifted = g("Concat", np.array([NEVER]), g("Slice", non_blank, FIRST, LAST), axis=0)
     return Forward(non_blank, _recur(g, prefix, shifted, prefix.blank, prefix.blank_total))
 
 
@@ -102,8 +101,8 @@ def _running_sum(g: Nodes, prefix: PrefixGraph, values: str) -> str:
     inside = _sum(g, g("Add", rows, later), 2)  # (blocks, block)
     whole = g("Gather", inside, np.array(-1), axis=1)  # (blocks,)
     before = _sum(g, g("Add", whole, prefix.blocks_before), 1)  # (blocks,)
-    summed = _either(g, inside, g("Unsqueeze", before, np.array([1])))
-    return g("Slice", g("Reshape", summed, np.array([-1])), _FIRST, prefix.size)
+    summed = _either(g, inside, g("Unsqueeze", before, SECOND))
+    return g("Slice", g("Reshape", summed, np.array([-1])), FIRST, prefix.size)
 
 
 def _sum(g: Nodes, values: str, axis: int) -> str:

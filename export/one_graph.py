@@ -131,8 +131,9 @@ def _sound(g: Nodes, encoder: onnx.GraphProto, bundle: Bundle) -> tuple[Sound, s
     samples = g("Pad", "samples", g("Concat", np.array([0, 0, 0]), missing, axis=0))
     flaw = g("ReduceSum", g("Mul", samples, np.float32(0)), keepdims=0)
     loud = g("GreaterOrEqual", g("ReduceMax", g("Abs", samples), keepdims=0), np.float32(SILENCE))
-    g.insert(encoder, encoder.node, samples=samples, lengths=length)
-    positions = g("Identity", "encoder/positions")
+    old = len(encoder.input) == 2  # of bundles of format 1, for padded batches
+    g.insert(encoder, encoder.node, samples=samples, **({"lengths": length} if old else {}))
+    positions = "encoder/positions" if old else g("Shape", "encoder/ctc", start=1, end=2)
     ctc = g("Slice", g("Squeeze", "encoder/ctc", np.array([0])), np.array([0]), positions)
     seconds = g("Div", g("Cast", g("Squeeze", length), to=TensorProto.DOUBLE), np.float64(bundle.front_end.sample_rate))
     audible = g("And", loud, g("Equal", flaw, np.float32(0)))
