@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from onnx import GraphProto
 
-    from asr.search import Hypothesis
-    from asr.search.backend import Floats
+    from asr.search import Cache, Hypothesis
+    from asr.search.backend import Floats, Ints
     from asr.training.checkpoint import Trained
 
 Toy = tuple["Trained", Bundle]
@@ -137,12 +137,13 @@ def test_samples_that_are_no_numbers_have_no_text_and_no_score(shipped_graph: Pa
 WORDS = 40  # the toy's vocabulary
 
 
-@pytest.fixture(scope="module")
-def scripted(toy: Toy) -> Bundle:
+@pytest.fixture(scope="module", params=[1, 2], ids=["format 1", "format 2"])
+def scripted(toy: Toy, request: pytest.FixtureRequest) -> Bundle:
     """A bundle whose sound is its CTC head's logits, position after position, and whose decoder says what it is told.
 
-    The first WORDS samples are what the decoder says whatever went before; those it said last are 3 nats likelier.
+    The first WORDS samples are what the decoder says whatever went before; what it said last is 3 nats likelier.
     """
+    old = request.param == 1
     config = replace(toy[0].model.config, decoder_layers=1, heads=1, d_model=WORDS, windows=())
     g = Nodes("e", Constants())
     logits = g("Reshape", "samples", np.array([1, -1, WORDS]))
@@ -153,24 +154,35 @@ def scripted(toy: Toy) -> Bundle:
                g("Concat", np.array([1, 1, 1]), size, np.array([1]), axis=0))  # fmt: skip
     g.named(memory, "memory_k")
     g.named(memory, "memory_v")
-    g.named(g("Add", g("Mul", "lengths", np.array(0)), size), "positions")
     d = Nodes("d", Constants())
-    row = d("Reshape", d("Slice", "memory_k", np.array([0]), np.array([1]), np.array([3])), np.array([-1, WORDS]))
+    row = d("Slice", "memory_k", np.array([0]), np.array([1]), np.array([3]))
     again = d("Gather", (3 * np.eye(WORDS)).astype(np.float32), "tokens")
-    d.named(d("LogSoftmax", d("Add", row, again), axis=-1), "log_probs")
-    rest = d("Slice", "memory_k", np.array([0]), np.array([1]), np.array([3]))
+    shape = np.array([-1, WORDS] if old else [1, -1, WORDS])
+    d.named(d("LogSoftmax", d("Add", d("Reshape", row, shape), again), axis=-1), "log_probs")
+    count = np.array([1]) if old else d("Shape", "tokens", start=1, end=2)
+    longer = d("Expand", row, d("Concat", np.array([1, 1, 1]), count, np.array([1]), axis=0))
     for name in ("k", "v"):
-        d.named(d("Concat", f"past_{name}", rest, axis=3), f"new_{name}")
-    past, cache = [1, "batch", 1, "u", WORDS], [1, "batch", 1, "t", WORDS]
-    parts: list[tuple[Nodes, dict[str, Any], dict[str, Any]]] = [
-        (g, {"samples": ["batch", "n"], "lengths": ["batch"]},
-         {"memory_k": cache, "memory_v": cache, "ctc": ["batch", "t", WORDS], "positions": ["batch"]}),
-        (d, {"tokens": ["batch"], "past_k": past, "past_v": past, "memory_k": cache, "memory_v": cache,
-             "lengths": ["batch"]},
-         {"log_probs": ["batch", WORDS], "new_k": [*past[:3], "u2", WORDS], "new_v": [*past[:3], "u2", WORDS]}),
-    ]  # fmt: skip
-    encoder, decoder = (_model(*part) for part in parts)
-    return replace(toy[1], encoder=encoder, decoder=decoder, model=config)
+        d.named(d("Concat", f"past_{name}", longer, axis=3), f"new_{name}")
+    past, cache, new = ([1, "batch", 1, length, WORDS] for length in ("u", "t", "u2"))
+    steps = ["batch"] if old else ["batch", "s"]
+    lengths = {"lengths": ["batch"]}
+    heard = {"samples": ["batch", "n"]}, {"memory_k": cache, "memory_v": cache, "ctc": ["batch", "t", WORDS]}
+    said = {"log_probs": [*steps, WORDS], "new_k": new, "new_v": new}
+    if old:
+        g.named(g("Add", g("Mul", "lengths", np.array(0)), size), "positions")
+        heard = heard[0] | lengths, heard[1] | {"positions": ["batch"]}
+    read = {"tokens": steps, "past_k": past, "past_v": past, "memory_k": cache, "memory_v": cache} | lengths
+    return replace(toy[1], encoder=_model(g, *heard), decoder=_model(d, read, said), model=config)
+
+
+class Counting(OnnxBackend):
+    """Knows how often its decoder was asked."""
+
+    steps = 0
+
+    def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
+        self.steps += 1
+        return super().step(tokens, cache)
 
 
 def _model(nodes: Nodes, inputs: dict[str, Any], outputs: dict[str, Any]) -> bytes:
@@ -190,8 +202,8 @@ def _model(nodes: Nodes, inputs: dict[str, Any], outputs: dict[str, Any]) -> byt
 
 def test_limits_loops_and_ctc_rule_the_loop_as_they_rule_the_search(scripted: Bundle) -> None:
     assert scripted.tokenizer.vocab_size == WORDS
-    session, backend, rng = _session(one_graph(scripted)), OnnxBackend(scripted, threads=1), np.random.default_rng(5)
-    full = looped = swayed = ended = 0
+    session, backend, rng = _session(one_graph(scripted)), Counting(scripted, threads=1), np.random.default_rng(5)
+    full = looped = swayed = ended = drafted = 0
     for case in range(80):
         positions = int(rng.integers(2, 120)) if case % 4 else 700
         logits = rng.normal(size=(positions, WORDS)) * rng.choice([0.5, 2, 6])
@@ -199,21 +211,23 @@ def test_limits_loops_and_ctc_rule_the_loop_as_they_rule_the_search(scripted: Bu
         logits[rng.random(positions) < 0.5] += rng.choice([0, 8]) * np.eye(WORDS)[rng.integers(2, WORDS)]
         logits[0, 2] -= rng.choice([0, 3, 9])  # how soon the decoder ends
         clip = logits.astype(np.float32).ravel()
+        before = backend.steps
         expected = _search(backend, clip)
         _assert_same(_run(session, clip), expected)
+        drafted += 3 < 2 * (backend.steps - before) < len(expected.tokens)
         full += len(expected.tokens) == OPTIONS.max_tokens(len(clip) / 16000)
         looped += _search(backend, clip, repeat_limit=999).tokens != expected.tokens
         swayed += _search(backend, clip, ctc_weight=0.0).tokens != expected.tokens
         ended += 0 < len(expected.tokens) < 12
     assert min(full, looped, swayed, ended) >= 3, (full, looped, swayed, ended)
+    assert drafted >= 3 or backend.at_once == 1
 
 
-def _nodes(graph: GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _nodes(attribute.g)
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """All that are inside it."""
+    for inner in (attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")):
+        yield inner
+        yield from _graphs(inner)
 
 
 @pytest.mark.parametrize("which", ["toy", "shipped"])
@@ -225,15 +239,15 @@ def test_the_graph_is_standard_small_and_the_same_each_time(toy: Toy, shipped: B
     onnx.checker.check_model(model, full_check=True)
     assert model.ir_version == 10
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 20)]
-    nodes = list(_nodes(model.graph))
+    nodes = [node for graph in [model.graph, *_graphs(model.graph)] for node in graph.node]
     assert {node.domain for node in nodes} == {""}
-    assert [node.op_type for node in nodes].count("Loop") == 1
+    assert [node.op_type for node in nodes].count("Loop") == 2  # steps, and what is written in each
     assert not model.functions
     assert all(tensor.data_location != TensorProto.EXTERNAL for tensor in model.graph.initializer)
     assert len(data) < len(bundle.encoder) + len(bundle.decoder) + 100_000
     (loop,) = (node for node in model.graph.node if node.op_type == "Loop")
     (body,) = (attribute.g for attribute in loop.attribute if attribute.name == "body")
-    assert not body.initializer  # weights are outside
+    assert not any(graph.initializer for graph in [body, *_graphs(body)])  # weights are outside
 
 
 def test_the_metadata_say_all_that_a_caller_needs(shipped: Bundle, shipped_graph: Path) -> None:
