@@ -16,6 +16,8 @@ import onnxruntime as ort
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from asr.recognizer import DEFAULT_BUNDLE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,6 +53,19 @@ def test_the_pages_python_runs_without_cepstra(shipped_graph: Path, tmp_path: Pa
     assert run.returncode == 0, run.stderr
     assert run.stdout == f"{TEXT}\n"
     assert re.fullmatch(r"confidence 0\.\d\d, score -0\.\d{3}\n", run.stderr)
+
+
+@pytest.mark.parametrize("name", ["onnx.md", "examples/browser/README.md"])
+def test_the_pages_commands_make_the_graph(name: str, tmp_path: Path) -> None:
+    shutil.copy(DEFAULT_BUNDLE, tmp_path / "my.cepstra")
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    commands = re.findall(r"^    cepstra (.*)$", page, re.MULTILINE)
+    assert commands
+    for command in commands:
+        line = f"{sys.executable} -c 'from asr.cli import main; main()' {command}"
+        run = _run("bash", "-c", line, folder=tmp_path)
+        assert run.returncode == 0, run.stderr
+    assert ort.InferenceSession(tmp_path / "model.onnx").get_inputs()[0].name == "samples"
 
 
 @pytest.fixture(scope="session")
