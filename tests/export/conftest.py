@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def shipped() -> Bundle:
-    """The bundle that ships, in int8."""
+    """The bundle that ships."""
     return read_bundle(DEFAULT_BUNDLE)
 
 

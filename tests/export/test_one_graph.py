@@ -253,7 +253,7 @@ def test_the_graph_is_standard_small_and_the_same_each_time(toy: Toy, shipped: B
 def test_the_metadata_say_all_that_a_caller_needs(shipped: Bundle, shipped_graph: Path) -> None:
     told = _session(shipped_graph.read_bytes()).get_modelmeta().custom_metadata_map
     assert told["sample_rate"] == "16000"
-    assert (told["name"], told["language"], told["precision"]) == (shipped.name, "en", "int8")
+    assert (told["name"], told["language"], told["precision"]) == (shipped.name, shipped.language, shipped.precision)
     pieces = json.loads(told["pieces"])
     assert pieces == [shipped.tokenizer.token(i) for i in range(shipped.tokenizer.vocab_size)]
     assert json.loads(told["special_ids"]) == {"blank": 0, "bos": 1, "eos": 2, "unk": 3}

@@ -52,7 +52,7 @@ def test_the_pages_python_runs_without_cepstra(shipped_graph: Path, tmp_path: Pa
     run = _run(sys.executable, "-c", ALONE, "transcribe.py", shipped_graph, SPOKEN, folder=tmp_path)
     assert run.returncode == 0, run.stderr
     assert run.stdout == f"{TEXT}\n"
-    assert re.fullmatch(r"confidence 0\.\d\d, score -0\.\d{3}\n", run.stderr)
+    assert re.fullmatch(r"confidence [01]\.\d\d, score -\d\.\d{3}\n", run.stderr)
 
 
 @pytest.mark.parametrize("name", ["onnx.md", "examples/browser/README.md"])
@@ -90,7 +90,7 @@ def test_node_writes_the_text(shipped_graph: Path, modules: Path, tmp_path: Path
     run = _run("node", "transcribe.mjs", shipped_graph, SPOKEN, folder=tmp_path)
     assert run.returncode == 0, run.stderr
     assert run.stdout == f"{TEXT}\n"
-    assert re.search(r"11 tokens, confidence 0\.\d\d", run.stderr)
+    assert re.search(r"\d+ tokens, confidence [01]\.\d\d", run.stderr)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def page(shipped_graph: Path, modules: Path, tmp_path: Path) -> Iterator[Page]:
 def test_a_browser_writes_what_a_file_holds(page: Page, tmp_path: Path) -> None:
     page.set_input_files("#file", SPOKEN)
     expect(page.locator("#text")).to_have_text(TEXT, timeout=60_000)
-    expect(page.locator("#status")).to_contain_text(re.compile(r"1\.3 s of sound in \d+ ms, confidence 0\.\d\d"))
+    expect(page.locator("#status")).to_contain_text(re.compile(r"1\.3 s of sound in \d+ ms, confidence [01]\.\d\d"))
     other = tmp_path / "no.wav"
     other.write_bytes(b"RIFF, it says")
     page.set_input_files("#file", other)
@@ -175,7 +175,7 @@ def test_c_writes_the_text(transcribe: Path, shipped_graph: Path, tmp_path: Path
     run = _run(transcribe, shipped_graph, SPOKEN, folder=tmp_path)
     assert run.returncode == 0, run.stderr
     assert run.stdout == f"{TEXT}\n"
-    assert re.fullmatch(r"11 tokens, score -0\.\d{3}\n", run.stderr)
+    assert re.fullmatch(r"\d+ tokens, score -\d\.\d{3}\n", run.stderr)
 
 
 def test_c_says_what_is_wrong(transcribe: Path, shipped_graph: Path, tmp_path: Path) -> None:
