@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asr.bundle import Bundle
     from asr.search.backend import Backend
 
-STAGES = ("read", "resample", "detection", "encoder", "decoder", "search", "words")
+STAGES = ("read", "resample", "speech", "encoder", "decoder", "search", "words")
 WARM_UP = 3  # runs that aren't counted
 
 
@@ -146,7 +146,7 @@ def front_stages(path: Path, rate: int) -> dict[str, float]:
     resampled = time.perf_counter()
     for first, last in cut(samples, rate):
         speech_in(samples[first:last], rate, detect=True)
-    return {"read": read - start, "resample": resampled - read, "detection": time.perf_counter() - resampled}
+    return {"read": read - start, "resample": resampled - read, "speech": time.perf_counter() - resampled}
 
 
 def measure(
@@ -156,11 +156,11 @@ def measure(
     threads: int,
     seconds: float,
     runs: int,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[int], None] = lambda _rounds: None,
 ) -> list[Latency]:
-    """Each of these recognisers over one file, in turn, so that what disturbs one disturbs all. done: after each round.
+    """Each of these recognisers over one file, in turn, so that what disturbs one disturbs all.
 
-    threads: those they were made with; seconds: the file's length.
+    threads: those they were made with; seconds: the file's length. done: called with 1 after each round.
     """
     found: list[list[Run]] = [[] for _ in timed]
     for number in range(WARM_UP + runs):
@@ -168,7 +168,7 @@ def measure(
             run = recognizer.run(path)
             if number >= WARM_UP:
                 kept.append(run)
-        done()
+        done(1)
     return [
         Latency(recognizer.name, threads, seconds, tuple(kept)) for recognizer, kept in zip(timed, found, strict=True)
     ]

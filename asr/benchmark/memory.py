@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import statistics
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from asr.errors import CepstraError
+from asr.recognizer import Recognizer
+from audio.reading import read_audio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,20 +87,49 @@ def utterances(samples: NDArray[np.float32], rate: int, count: int) -> Iterator[
         yield samples[start : start + length]
 
 
-def memory_curve(
-    transcriber: Transcriber,
-    samples: NDArray[np.float32],
-    rate: int,
-    count: int,
-    done: Callable[[], None] = lambda: None,
-) -> Curve:
-    """Transcribe so many stretches of samples at this rate. done: called after each."""
+def points(transcriber: Transcriber, samples: NDArray[np.float32], rate: int, count: int) -> Iterator[tuple[int, int]]:
+    """Transcribe so many stretches of samples at this rate; now and then how many are done, and bytes resident."""
     every = max(1, count // POINTS)
-    numbers, sizes = [0], [resident()]
+    yield 0, resident()
     for number, clip in enumerate(utterances(samples, rate, count), 1):
         transcriber.transcribe(clip)
         if number % every == 0 or number == count:
-            numbers.append(number)
-            sizes.append(resident())
-        done()
+            yield number, resident()
+
+
+def curve_of_process(
+    model: Path, speech: Path, count: int, *, threads: int, done: Callable[[int], None] = lambda _: None
+) -> Curve:
+    """The curve of a new process that does nothing else.
+
+    model: a bundle; speech: the file that utterances are cut from. done: called with the utterances since the last
+    call. Raises CepstraError where the process fails.
+    """
+    command = [sys.executable, "-m", __name__, str(model), str(speech), str(count), str(threads)]
+    numbers: list[int] = []
+    sizes: list[int] = []
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout or ():
+                number, size = line.split()
+                done(int(number) - (numbers[-1] if numbers else 0))
+                numbers.append(int(number))
+                sizes.append(int(size))
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode or not numbers or numbers[-1] < count:
+        raise CepstraError(f"memory: its process ended early ({process.returncode}); see that there is enough of it")
     return Curve(tuple(numbers), tuple(sizes))
+
+
+def _main(model: str, speech: str, count: str, threads: str) -> None:
+    recognizer = Recognizer(model, threads=int(threads))
+    rate = recognizer.bundle.front_end.sample_rate
+    for number, size in points(recognizer, read_audio(speech, sample_rate=rate), rate, int(count)):
+        sys.stdout.write(f"{number} {size}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from asr.errors import CepstraError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 # Between us and what is measured stands a small process: the peak of a child counts what its parent held when it was
@@ -63,10 +63,12 @@ class Cold:
         }
 
 
-def cold_start(model: Path, clip: Path, *, seconds: float, threads: int, runs: int) -> Cold:
+def cold_start(
+    model: Path, clip: Path, *, seconds: float, threads: int, runs: int, done: Callable[[int], None] = lambda _: None
+) -> Cold:
     """Start new processes, the kinds in turn. What the disk holds is in the system's cache after the first of them.
 
-    seconds: of the clip. Raises CepstraError where one fails.
+    seconds: of the clip. done: called with 1 after each round. Raises CepstraError where one fails.
     """
     commands: list[float] = []
     bare: list[float] = []
@@ -76,6 +78,7 @@ def cold_start(model: Path, clip: Path, *, seconds: float, threads: int, runs: i
         commands.append(_watched(_transcribe(model, clip, threads))[0])
         _, _, output = _watched([sys.executable, "-c", _LOAD, str(model), str(threads), str(clip)])
         loads.append(json.loads(output))
+        done(1)
     imports, load, first = (statistics.median(each) for each in zip(*loads, strict=True))
     return Cold(
         seconds, threads, runs, statistics.median(commands), statistics.median(bare), imports, load, first

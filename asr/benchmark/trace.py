@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -76,7 +77,7 @@ def spans(calls: Sequence[Call], start: float, end: float) -> Spans:
     if not calls:
         return Spans(end - start, 0.0, 0.0, 0.0, 0.0)
     search = words = 0.0
-    for before, call in zip(calls, calls[1:], strict=False):
+    for before, call in pairwise(calls):
         gap = call.start - before.end
         if call.kind == "step":
             search += gap
