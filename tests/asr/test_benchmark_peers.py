@@ -12,7 +12,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "peers.py"
 
 def test_peers_that_are_not_there_are_left_out(tmp_path: Path) -> None:
     figures = tmp_path / "peers.json"
-    absent = ["--peer", f"moonshine={tmp_path / 'python'}", "--peer", f"pocketsphinx={sys.executable}"]
+    (tmp_path / "broken").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "broken").chmod(0o755)
+    absent = ["--peer", f"moonshine={tmp_path / 'python'}", "--peer", f"pocketsphinx={tmp_path / 'broken'}"]
     ran = subprocess.run(
         [sys.executable, SCRIPT, "--runs", "1", "--seconds", "0.5", "--json", figures, *absent],
         capture_output=True, text=True, check=True,
