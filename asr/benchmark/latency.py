@@ -77,6 +77,11 @@ class Latency:
         return statistics.median(run.seconds for run in self.runs)
 
     @property
+    def fastest(self) -> float:
+        """Seconds of the run that was disturbed least."""
+        return min(run.seconds for run in self.runs)
+
+    @property
     def p95(self) -> float:
         """Seconds that 95 of 100 runs don't exceed."""
         return float(np.percentile([run.seconds for run in self.runs], 95))
@@ -120,6 +125,7 @@ class Latency:
             "decoded_seconds": round(sum(self.decoded) / bundle.front_end.sample_rate, 3),
             "decoder_steps": self.steps,
             "runs": len(self.runs),
+            "fastest_ms": _ms(self.fastest),
             "median_ms": _ms(self.median),
             "p95_ms": _ms(self.p95),
             "real_time_factor": round(self.median / self.seconds, 5),

@@ -93,7 +93,7 @@ def _svg(drawn: Sequence[Lines | Bars]) -> str:
         shapes = _lines(panel) if isinstance(panel, Lines) else _bars(panel)
         parts += [
             f'<g transform="translate(0 {place * _HEIGHT})">',
-            f'<text x="{_LEFT}" y="22" font-weight="bold">{escape(panel.title)}</text>', *shapes, "</g>",
+            f'<text x="{_LEFT}" y="22" style="font-weight: bold">{escape(panel.title)}</text>', *shapes, "</g>",
         ]  # fmt: skip
     return "\n".join([*parts, "</svg>", ""])
 
