@@ -7,6 +7,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -108,7 +109,12 @@ def curve_of_process(
     command = [sys.executable, "-m", __name__, str(model), str(speech), str(count), str(threads)]
     numbers: list[int] = []
     sizes: list[int] = []
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        tempfile.TemporaryFile() as faults,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=faults, text=True
+        ) as process,
+    ):  # fmt: skip
         try:
             for line in process.stdout or ():
                 number, size = line.split()
@@ -118,8 +124,10 @@ def curve_of_process(
         except BaseException:
             process.kill()
             raise
-    if process.returncode or not numbers or numbers[-1] < count:
-        raise CepstraError(f"memory: its process ended early ({process.returncode}); see that there is enough of it")
+        if process.wait() or not numbers or numbers[-1] < count:
+            faults.seek(0)
+            lines = faults.read().decode(errors="replace").strip().splitlines()
+            raise CepstraError(f"the process whose memory is watched failed ({(lines or [process.returncode])[-1]})")
     return Curve(tuple(numbers), tuple(sizes))
 
 

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from asr.benchmark.latency import STAGES, WARM_UP, Latency, Run, Timed, front_stages, measure, ratio
-from asr.benchmark.memory import Curve, points, utterances
+from asr.benchmark.memory import Curve, curve_of_process, points, utterances
 from asr.benchmark.process import cold_start, peak_memory
 from asr.benchmark.sound import SPEECH, shipped_sound, sound_of
 from asr.benchmark.trace import Call, TimedBackend, spans
@@ -194,6 +194,12 @@ def test_a_leak_is_seen(leaks: bool) -> None:
     assert [number for number, _ in found] == list(range(51))
     curve = Curve(*(tuple(each) for each in zip(*found, strict=True)))
     assert (curve.growth > 60e6) is leaks
+
+
+def test_a_process_that_fails_says_why_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(CepstraError, match=r"whose memory is watched failed \(.*absent\.cepstra"):
+        curve_of_process(tmp_path / "absent.cepstra", SPEECH, 5, threads=1)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_new_processes(tmp_path: Path) -> None:
