@@ -57,8 +57,8 @@ def encoder_work(config: ModelConfig, features: int, frames: int, vocabulary: in
     return Counter({weights: 2 * by_weights}) + Counter({"float32": 2 * (splice + pairs * 2 * d)})
 
 
-def step_work(config: ModelConfig, past: int, positions: int, vocabulary: int, weights: Precision) -> Work:
-    """Of one step for one text: `past` tokens before it, and a memory of so many positions.
+def token_work(config: ModelConfig, past: int, positions: int, vocabulary: int, weights: Precision) -> Work:
+    """Of a token that the decoder reads: `past` tokens before it, and a memory of so many positions.
 
     The product with the embedding, which gives the scores, is float32.
     """
@@ -89,7 +89,8 @@ def work_of(calls: Sequence[Call], bundle: Bundle) -> tuple[Work, Work]:
                 encoder += front_end_work(spec, size)
                 encoder += encoder_work(bundle.model, spec.n_cepstra, spec.frames(size), vocabulary, weights)
             else:
-                decoder += step_work(bundle.model, call.past, size, vocabulary, weights)
+                for token in range(call.tokens):
+                    decoder += token_work(bundle.model, call.past + token, size, vocabulary, weights)
     return encoder, decoder
 
 

@@ -94,8 +94,13 @@ class Latency:
 
     @property
     def steps(self) -> int:
-        """Of the decoder; several pieces of one recording make a step together."""
+        """Of the decoder, each of which reads one token or several at once."""
         return sum(call.kind == "step" for call in self.runs[0].calls)
+
+    @property
+    def tokens(self) -> int:
+        """That the decoder read in all steps, those that weren't written in the end among them."""
+        return sum(call.tokens * len(call.sizes) for call in self.runs[0].calls if call.kind == "step")
 
     @property
     def decoded(self) -> list[int]:
@@ -124,6 +129,7 @@ class Latency:
             "pieces": len(self.decoded),
             "decoded_seconds": round(sum(self.decoded) / bundle.front_end.sample_rate, 3),
             "decoder_steps": self.steps,
+            "decoder_tokens": self.tokens,
             "runs": len(self.runs),
             "fastest_ms": _ms(self.fastest),
             "median_ms": _ms(self.median),
@@ -131,6 +137,7 @@ class Latency:
             "real_time_factor": round(self.median / self.seconds, 5),
             "stages_ms": {name: _ms(value) for name, value in stages.items()},
             "decoder_step_ms": _ms(stages["decoder"] / self.steps) if self.steps else None,
+            "decoder_token_ms": _ms(stages["decoder"] / self.tokens) if self.tokens else None,
             "operations": {"encoder": dict(encoder), "decoder": dict(decoder)},
             "text": self.runs[0].text,
         }

@@ -127,7 +127,7 @@ def curve_of_process(
         if process.wait() or not numbers or numbers[-1] < count:
             faults.seek(0)
             lines = faults.read().decode(errors="replace").strip().splitlines()
-            raise CepstraError(f"the process whose memory is watched failed ({(lines or [process.returncode])[-1]})")
+            raise CepstraError(f"the process whose memory is watched failed ({lines[-1] if lines else process.returncode})")
     return Curve(tuple(numbers), tuple(sizes))
 
 

@@ -51,13 +51,12 @@ def _head(report: Report) -> list[str]:
 
 
 def _latency(report: Report, latencies: Sequence[Latency]) -> Table:
-    table = _table("clip s", "decoded s", "steps", "fastest ms", "median ms", "95 % ms", "real-time", "peak MB")
+    table = _table("clip s", "decoded s", "fastest ms", "median ms", "95 % ms", "real-time", "peak MB")
     rate = report.bundle.front_end.sample_rate
     for each in latencies:
         table.add_row(
             f"{each.seconds:g}",
             f"{sum(each.decoded) / rate:.2f}",
-            str(each.steps),
             f"{1000 * each.fastest:.1f}",
             f"{1000 * each.median:.1f}",
             f"{1000 * each.p95:.1f}",
@@ -68,23 +67,22 @@ def _latency(report: Report, latencies: Sequence[Latency]) -> Table:
 
 
 def _stages(latencies: Sequence[Latency]) -> Table:
-    table = _table("clip s", *STAGES, "rest", "a step")
+    table = _table("clip s", *STAGES, "rest")
     for each in latencies:
-        stages = each.stages
-        step = f"{1000 * stages['decoder'] / each.steps:.2f}" if each.steps else "-"
-        table.add_row(f"{each.seconds:g}", *(f"{1000 * value:.1f}" for value in stages.values()), step)
+        table.add_row(f"{each.seconds:g}", *(f"{1000 * value:.1f}" for value in each.stages.values()))
     return table
 
 
 def _shares(report: Report, latencies: Sequence[Latency]) -> Table:
-    table = _table("clip s", "encoder M", "reached %", "decoder M", "reached %")
+    table = _table("clip s", "encoder M", "reached %", "steps", "tokens", "ms a token", "decoder M", "reached %")
     for each in latencies:
         shares = each.shares(report.bundle, report.peaks[each.threads])
         cells = []
         for stage, work in zip(("encoder", "decoder"), work_of(each.runs[0].calls, report.bundle), strict=True):
             share = shares[stage]
             cells += [f"{sum(work.values()) / 1e6:,.0f}", "-" if share is None else f"{100 * share:.1f}"]
-        table.add_row(f"{each.seconds:g}", *cells)
+        token = f"{1000 * each.stages['decoder'] / each.tokens:.2f}" if each.tokens else "-"
+        table.add_row(f"{each.seconds:g}", *cells[:2], str(each.steps), str(each.tokens), token, *cells[2:])
     return table
 
 

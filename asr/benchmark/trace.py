@@ -23,7 +23,8 @@ class Call:
     start: float  # s
     end: float
     lengths: Any  # encode: samples of each clip; step: positions of each row's memory
-    past: int = 0  # step: tokens before this one
+    tokens: int = 0  # step: that each row reads
+    past: int = 0  # step: tokens before them
 
     @property
     def seconds(self) -> float:
@@ -42,22 +43,29 @@ class TimedBackend:
 
     backend: Backend
     calls: list[Call] = field(default_factory=list)
-    _past: int = 0
+
+    @property
+    def at_once(self) -> int:
+        """As the other has it."""
+        return self.backend.at_once
+
+    @at_once.setter
+    def at_once(self, tokens: int) -> None:
+        self.backend.at_once = tokens
 
     def encode(self, samples: Sequence[Floats]) -> Memory:
         """As the other does."""
         start = time.perf_counter()
         memory = self.backend.encode(samples)
         self.calls.append(Call("encode", start, time.perf_counter(), [len(clip) for clip in samples]))
-        self._past = 0
         return memory
 
     def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
         """As the other does."""
         start = time.perf_counter()
         answer = self.backend.step(tokens, cache)
-        self.calls.append(Call("step", start, time.perf_counter(), cache.lengths, self._past))
-        self._past += 1
+        end = time.perf_counter()
+        self.calls.append(Call("step", start, end, cache.lengths, tokens.shape[1], cache.past_k.shape[3]))
         return answer
 
 

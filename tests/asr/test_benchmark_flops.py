@@ -14,7 +14,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch.utils.flop_counter import FlopCounterMode
 
-from asr.benchmark.flops import encoder_work, front_end_work, seconds_at, step_work, work_of
+from asr.benchmark.flops import encoder_work, front_end_work, seconds_at, token_work, work_of
 from asr.benchmark.products import PRECISIONS, peak, product_graph
 from asr.benchmark.trace import Call
 from asr.bundle import read_bundle
@@ -41,9 +41,9 @@ def test_the_encoder_by_hand() -> None:
     assert encoder_work(SMALL, 3, 5, 10, "float32") == {"float32": 2 * (888 + 144 + 128)}
 
 
-def test_a_step_by_hand() -> None:
+def test_a_token_by_hand() -> None:
     # Two tokens before, 3 positions: 6 x 16 + 2 x 4 x 5 = 136; 6 keys and values of 4: 48; scores of 10 tokens: 40
-    assert step_work(SMALL, 2, 3, 10, "int8") == {"int8": 2 * 136, "float32": 2 * (48 + 40)}
+    assert token_work(SMALL, 2, 3, 10, "int8") == {"int8": 2 * 136, "float32": 2 * (48 + 40)}
 
 
 def test_the_front_end_by_hand() -> None:
@@ -63,14 +63,14 @@ def test_torch_counts_as_much() -> None:
         assert counted.get_total_flops() == (encoder + front_end_work(spec, samples)).total()
         past = torch.zeros(2, 1, 2, 7, 16)
         with FlopCounterMode(display=False) as counted:
-            model.decoder.step(torch.tensor([3]), (past, past), (k, v), positions)
-        assert counted.get_total_flops() == step_work(config, 7, int(positions), vocabulary, "float32").total()
+            model.decoder.step(torch.tensor([[3]]), (past, past), (k, v), positions)
+        assert counted.get_total_flops() == token_work(config, 7, int(positions), vocabulary, "float32").total()
 
 
 def test_calls_add_up_over_clips_and_steps() -> None:
     bundle = replace(read_bundle(DEFAULT_BUNDLE), model=SMALL, precision="int8")
     vocabulary, spec = bundle.tokenizer.vocab_size, bundle.front_end
-    calls = [Call("encode", 0, 1, [560, 720]), Call("step", 1, 2, np.array([1, 2])), Call("step", 2, 3, [2], past=1)]
+    calls = [Call("encode", 0, 1, [560, 720]), Call("step", 1, 2, np.array([1, 2]), 1), Call("step", 2, 3, [2], 2, 1)]
     encoder, decoder = work_of(calls, bundle)
     assert encoder == sum(
         (
@@ -79,8 +79,8 @@ def test_calls_add_up_over_clips_and_steps() -> None:
         ),
         Counter(),
     )
-    steps = [(0, 1), (0, 2), (1, 2)]
-    assert decoder == sum((step_work(SMALL, past, n, vocabulary, "int8") for past, n in steps), Counter())
+    steps = [(0, 1), (0, 2), (1, 2), (2, 2)]
+    assert decoder == sum((token_work(SMALL, past, n, vocabulary, "int8") for past, n in steps), Counter())
 
 
 def test_seconds_at_the_peak_of_each_precision() -> None:
