@@ -127,7 +127,8 @@ def curve_of_process(
         if process.wait() or not numbers or numbers[-1] < count:
             faults.seek(0)
             lines = faults.read().decode(errors="replace").strip().splitlines()
-            raise CepstraError(f"the process whose memory is watched failed ({lines[-1] if lines else process.returncode})")
+            reason = lines[-1] if lines else f"it ended with {process.returncode}"
+            raise CepstraError(f"the process whose memory is watched failed ({reason})")
     return Curve(tuple(numbers), tuple(sizes))
 
 
