@@ -96,15 +96,3 @@ def _reads(node: NodeProto) -> set[str]:
                 names |= _reads(inner)
             names.update(value.name for value in attribute.g.output)
     return names
-
-
-def custom_operators(graph: GraphProto) -> set[str]:
-    """Operators that aren't ONNX's own, in the graph and all that are in it, as DOMAIN::OPERATOR."""
-    found: set[str] = set()
-    for node in graph.node:
-        if node.domain not in {"", "ai.onnx"}:
-            found.add(f"{node.domain}::{node.op_type}")
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                found |= custom_operators(attribute.g)
-    return found
