@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime as ort
 
 from asr.errors import BundleError
+from asr.graph_outputs import check_memory, check_step
 from asr.search.backend import Cache, Memory, pad
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ class OnnxBackend:
         if self._old:
             batch, lengths = pad(samples)
             k, v, ctc, positions = self._run(self._encoder, {"samples": batch, "lengths": lengths})
+            check_memory(self._name, len(samples), k, v, ctc, positions)
         else:  # each alone: one fills a processor, and padding would cost as much as sound
             alone = [self._run(self._encoder, {"samples": pad([clip])[0]}) for clip in samples]
+            for one in alone:
+                check_memory(self._name, 1, *one)
             k, v, ctc, positions = _side_by_side(alone)
         past = np.zeros((self._past[0], len(samples), *self._past[2:]), np.float32)
         return Memory(Cache(past, past, k, v, positions), ctc, positions)
@@ -82,7 +86,9 @@ class OnnxBackend:
                 "lengths": cache.lengths,
             },
         )
-        return log_probs, Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)
+        longer = Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)
+        check_step(self._name, tokens, log_probs, longer, cache)
+        return log_probs, longer
 
     def _run(self, session: ort.InferenceSession, inputs: dict[str, Any]) -> list[Any]:
         try:
@@ -143,6 +149,10 @@ def _check(bundle: Bundle, encoder: ort.InferenceSession, decoder: ort.Inference
         ("decoder.onnx", decoder.get_inputs(), {"tokens": tokens, **past, **memory, "lengths": rows}),
         ("decoder.onnx", decoder.get_outputs(), {"log_probs": (*tokens, vocabulary), "new_k": cache, "new_v": cache}),
     ):
+        for value in found:
+            kind = "tensor(int64)" if value.name in {"tokens", "lengths", "positions"} else "tensor(float)"
+            if value.type != kind:
+                raise BundleError(f"bundle {bundle.name}: {part} has {value.name} as {value.type}; export it again")
         # Sizes that a graph leaves open have names; None stands for them here
         shapes = {value.name: tuple(n if isinstance(n, int) else None for n in value.shape) for value in found}
         if list(shapes) != list(wanted):
