@@ -22,12 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asr.bundle import read_bundle
+from asr.cli.bundle import _lines, described
+from asr.cli.bundle_summary import summary
 from asr.errors import CepstraError
 from asr.recognizer import Recognizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from asr.bundle import Bundle
     from asr.results import Result
 
 PARTS = ("config.json", "encoder.onnx", "decoder.onnx", "tokenizer.json")
@@ -244,6 +247,12 @@ KINDS: dict[str, tuple[Callable[[dict[str, bytes], random.Random], bytes], bool]
 }
 
 
+def facts_shown(bundle: Bundle) -> list[str]:
+    """What `cepstra bundle show --all` prints of it."""
+    facts = described(bundle, 1)
+    return [*summary(facts), *_lines(facts)]
+
+
 def main() -> None:
     bundle, folder, first, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     kinds = sys.argv[5].split(",")
@@ -268,6 +277,9 @@ def main() -> None:
         outcome = "same"
         try:
             found = read_bundle(path)
+            shown = facts_shown(found)
+            if not all(line.isprintable() for line in shown):
+                outcome = f"shows {shown}"
             if found != intact:  # one that is equal answers the same
                 result = answer(Recognizer(found, threads=1, speech_detection=False))
                 if result != expected:
