@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asr.errors import BundleError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asr.search.backend import Cache, Floats, Ints
 
 
-def check_memory(name: str, rows: int, k: Floats, v: Floats, ctc: Floats, lengths: Ints | None = None) -> None:
+def check_memory(name: str, rows: int, encoded: Sequence[Any]) -> None:
     """Raise BundleError where an encoder of the bundle of this name gives what no encoder does for so many rows.
 
-    lengths: of each row's memory; None is the whole.
+    encoded: keys, values and CTC log-probabilities, and of each row how many positions count, unless all do.
     """
-    if lengths is None:
-        lengths = np.full(rows, ctc.shape[1])
+    k, v, ctc = encoded[:3]
+    lengths = encoded[3] if len(encoded) > 3 else np.full(rows, ctc.shape[1])
     if {k.shape[1:4:2], v.shape[1:4:2], ctc.shape[:2]} != {(rows, ctc.shape[1])} or lengths.shape != (rows,):
         raise BundleError(f"bundle {name}: encoder.onnx gives shapes that don't fit together; export it again")
     if lengths.min(initial=1) < 1 or lengths.max(initial=1) > ctc.shape[1] or not _are_log_probabilities(ctc):

@@ -55,11 +55,11 @@ class OnnxBackend:
         if self._old:
             batch, lengths = pad(samples)
             k, v, ctc, positions = self._run(self._encoder, {"samples": batch, "lengths": lengths})
-            check_memory(self._name, len(samples), k, v, ctc, positions)
+            check_memory(self._name, len(samples), (k, v, ctc, positions))
         else:  # each alone: one fills a processor, and padding would cost as much as sound
             alone = [self._run(self._encoder, {"samples": pad([clip])[0]}) for clip in samples]
             for one in alone:
-                check_memory(self._name, 1, *one)
+                check_memory(self._name, 1, one)
             k, v, ctc, positions = _side_by_side(alone)
         past = np.zeros((self._past[0], len(samples), *self._past[2:]), np.float32)
         return Memory(Cache(past, past, k, v, positions), ctc, positions)

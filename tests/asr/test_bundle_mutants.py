@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from asr.bundle import FORMAT
 from asr.recognizer import DEFAULT_BUNDLE
 
 HERE = Path(__file__).parent
-TINY = HERE / "old_bundles" / "format1.cepstra"
+TINY = HERE / "old_bundles" / f"format{FORMAT}.cepstra"
 CONTAINER = ("bits", "cuts", "headers", "names")
 HANG = 400  # seconds, for what takes ten
 
