@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
-from asr.cli.messages import in_one_line
-
 MEGABYTE = 1_000_000
 
 
@@ -93,4 +91,5 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         first = value if all(isinstance(item, str) for item in value) else value[:8]  # names, or numbers
         return ", ".join(map(shown, first)) + (f", … ({len(value)} in all)" if len(first) < len(value) else "")
-    return in_one_line(" ".join(str(value).split()))  # what a bundle says of itself is anyone's text
+    # What a bundle says of itself is anyone's text: none of it may move the cursor
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(str(value).split()))
