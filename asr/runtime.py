@@ -104,10 +104,13 @@ class OnnxBackend:
 def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.InferenceSession:
     try:
         # Without the fallback, which prints to standard output what it then raises all the same
-        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        for value in (*session.get_inputs(), *session.get_outputs()):
+            _ = value.name, value.shape  # names that are no Unicode fail only here
     except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
         reason = " ".join(str(error).split())
         raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {reason}; export it again") from None
+    return session
 
 
 def _give_back() -> None:

@@ -192,7 +192,7 @@ def test_a_name_in_an_error_moves_no_cursor(path: Path, toy: tuple[Trained, Bund
         check=False,
     )
     assert ended.returncode == 1
-    assert ended.stderr.startswith("cepstra: bundle x\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}y: ")
+    assert ended.stderr.startswith("cepstra: --model bundle x\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}y: ")
     assert ended.stderr.removesuffix("\n").isprintable()
 
 
