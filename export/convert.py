@@ -161,7 +161,7 @@ def compare(trained: Trained, bundle: Bundle) -> Parity:
     for size, seconds in CASES:
         longest = int(seconds * trained.model.spec.sample_rate)
         # Of different lengths, so that masks matter; coloured noise with pauses is the nearest thing to speech at hand
-        clips = [_babble(rng, longest - longest * i // (2 * size)) for i in range(size)]
+        clips = [babble(rng, longest - longest * i // (2 * size)) for i in range(size)]
         ours, theirs = torch_model.encode(clips), onnx_model.encode(clips)
         if not np.array_equal(ours.lengths, theirs.lengths):
             return Parity(utterances, math.inf, math.inf)
@@ -183,7 +183,8 @@ def _worse(worst: float, ours: Floats, theirs: Floats) -> float:
     return float(np.maximum(worst, np.abs(ours - theirs).max()))
 
 
-def _babble(rng: np.random.Generator, length: int) -> Floats:
+def babble(rng: np.random.Generator, length: int) -> Floats:
+    """Coloured noise with pauses."""
     noise = np.cumsum(rng.normal(size=length)) if length else np.zeros(0)
     noise -= np.linspace(noise[0], noise[-1], length) if length else 0
     loudness = np.abs(np.sin(np.arange(length) / 3000))
