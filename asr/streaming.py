@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from asr.search.backend import Floats, Ints
 
 FORMAT = 1  # raised when older programs can't read newer graphs
-DESCRIPTION = "cepstra.streaming"  # the key of the graph's metadata that holds the description, as JSON
+KIND = "cepstra streaming encoder"
 MAX_BYTES = 1 << 30  # of a graph
 MOST_BLOCKS = 128  # at a time: attention of more would be memory for masked scores
 
@@ -161,29 +161,28 @@ def read_streaming(path: str | Path, *, threads: int = 1) -> StreamingModel:
 def load_streaming(graph: bytes, name: str, *, threads: int = 1) -> StreamingModel:
     """The same of a file's content; name: what errors call it."""
     session = open_session(graph, name, threads)
-    content = session.get_modelmeta().custom_metadata_map.get(DESCRIPTION)
-    if content is None:
+    metadata = session.get_modelmeta().custom_metadata_map
+    if metadata.get("kind") != KIND:
         raise BundleError(f"{name}: not a streaming encoder; {_REMEDY}")
+    if metadata.get("format") != str(FORMAT):
+        raise BundleError(
+            f"{name}: format {metadata.get('format')}, this program reads {FORMAT}; export it again, or install the "
+            "version of Cepstra that wrote it"
+        )
     try:
-        description = json.loads(content)
-        if description["format"] != FORMAT:
-            raise BundleError(
-                f"format {description['format']!r}, this program reads {FORMAT}; export it again, or install the "
-                "version of Cepstra that wrote it"
-            )
+        config = ModelConfig.from_dict(json.loads(metadata["model"]))
+        spec = MfccSpec.from_dict(json.loads(metadata["front_end"]))
         model = StreamingModel(
-            StreamShape(ModelConfig.from_dict(description["model"]), MfccSpec.from_dict(description["front_end"])),
-            Tokenizer.from_json(json.dumps(description["tokenizer"])),
-            str(description["language"]),
-            str(description["name"]),
+            StreamShape(config, spec),
+            Tokenizer.from_json(metadata["tokenizer"]),
+            metadata["language"],
+            metadata["name"],
             session,
         )
     except CepstraError as error:
         raise BundleError(f"{name}: {error}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(
-            f"{name}: its description can't be used ({type(error).__name__}: {error}); {_REMEDY}"
-        ) from None
+        raise BundleError(f"{name}: its metadata can't be used ({type(error).__name__}: {error}); {_REMEDY}") from None
     _check(name, model)
     return model
 
@@ -192,26 +191,28 @@ _REMEDY = "give a file of `cepstra export CHECKPOINT --graph streaming`"
 
 
 def describe(shape: StreamShape, tokenizer: Tokenizer, language: str, name: str) -> dict[str, str]:
-    """The metadata of a graph: one description for this program, and single numbers for others."""
-    description = {
-        "format": FORMAT,
+    """The metadata of a graph: what this program needs as JSON, and single numbers for others."""
+    return {
+        "kind": KIND,
+        "format": str(FORMAT),
         "name": name,
         "language": language,
-        "front_end": shape.spec.to_dict(),
-        "model": shape.config.to_dict(),
-        "tokenizer": json.loads(tokenizer.to_json()),
+        "sample_rate": str(shape.spec.sample_rate),
+        "block": str(shape.block),
+        "lag": str(shape.lag),
+        "front_end": json.dumps(shape.spec.to_dict()),
+        "model": json.dumps(shape.config.to_dict()),
+        "tokenizer": tokenizer.to_json(),
     }
-    numbers = {"sample_rate": shape.spec.sample_rate, "block": shape.block, "lag": shape.lag, "state": shape.state}
-    return {DESCRIPTION: json.dumps(description, allow_nan=False)} | {k: str(v) for k, v in numbers.items()}
 
 
 def _check(name: str, model: StreamingModel) -> None:
-    """A graph whose sizes aren't those of its description would fail in the middle of a stream."""
+    """A graph whose sizes aren't those of its metadata would fail in the middle of a stream."""
     found = {value.name: value.shape for value in (*model.session.get_inputs(), *model.session.get_outputs())}
     sizes = {"samples": model.shape.block, "state": model.shape.state, "ctc": model.vocab_size}
     for key, size in sizes.items():
         if found.get(key, [None])[-1] != size:
-            raise BundleError(f"{name}: {key} isn't of the size that its description says ({size}); export it again")
+            raise BundleError(f"{name}: {key} isn't of the size that its metadata says ({size}); export it again")
 
 
 def live_text(model: StreamingModel, blocks: Iterable[Floats]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from asr.model.backend import TorchBackend
 from asr.model.streaming import StreamingEncoder
 from asr.streaming import EncoderStream, describe, load_streaming
 from asr.training.checkpoint import read_checkpoint
-from export.convert import BOUND, babble
+from export.babble import babble
+from export.convert import BOUND
 from export.graphs import export_graph
 
 if TYPE_CHECKING:

@@ -91,7 +91,7 @@ class _Tails:
     """The state in parts: each in its turn is put before what is new, and the end of both is kept for the next step."""
 
     def __init__(self, state: Tensor, parts: tuple[int, ...]) -> None:
-        self._parts = iter(torch.split(state, parts, dim=1))
+        self._parts = iter(torch.split(state, list(parts), dim=1))
         self._kept: list[Tensor] = []
 
     def join(self, new: Tensor) -> Tensor:
