@@ -38,8 +38,8 @@ def export(
         Graph | None,
         typer.Option(
             metavar="streaming", show_default=False,
-            help="Write the encoder alone, as an ONNX file (FILE.onnx) that takes sound while it comes; for models whose "
-            "layers all have windows.",
+            help="Write the encoder alone, as an ONNX file (FILE.onnx) that takes sound while it comes; for models "
+            "whose layers all have windows.",
         ),
     ] = None,
     name: Annotated[
