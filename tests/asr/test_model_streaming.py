@@ -104,9 +104,9 @@ def test_in_blocks_of_any_length_it_is_the_encoder_of_the_whole(
 
 
 @pytest.mark.parametrize("block", [1, 160, 479, 480, 481, 70000])
-def test_a_minute_and_a_sample_at_a_time(block: int) -> None:
+def test_a_quarter_of_a_minute_in_any_blocks(block: int) -> None:
     model = _model()
-    samples = _noise(1500 if block == 1 else 60 * 16000 + 7)
+    samples = _noise(1500 if block == 1 else 15 * 16000 + 7)
     blocks = [samples[start : start + block] for start in range(0, len(samples), block)]
     _assert_same(_streamed(StreamingEncoder(model), blocks), _whole(model, samples))
 
@@ -188,7 +188,7 @@ def test_streams_in_one_step_are_each_alone() -> None:
         total = torch.tensor(
             [len(clip) if (int(i) + 1) * 480 > len(clip) else -1 for clip, i in zip(clips, at, strict=True)]
         )
-        if block < late:
+        if block <= late:
             state[1] = 0
         _, _, ctc, state = encoder(fed, at, total, state)
         for i, rows in enumerate(heard):
