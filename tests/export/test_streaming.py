@@ -19,11 +19,13 @@ from asr.cli.commands import app
 from asr.errors import BundleError, CepstraError, ConfigError
 from asr.model.backend import TorchBackend
 from asr.model.config import ModelConfig
+from asr.model.stream_shape import StreamShape
 from asr.model.transformer import Transformer
 from asr.search.ctc import best_path
 from asr.streaming import EncoderStream, StreamingModel, live_text, load_streaming, read_streaming
 from asr.training.checkpoint import Trained
 from audio.mfcc import MfccSpec
+from audio.reading import read_audio
 from export import streaming
 from export.graphs import OPSET
 
@@ -170,6 +172,33 @@ def test_the_command_writes_it_and_says_what_delay_it_has(
     assert 0 < float(difference[1]) < 1e-4
     assert output.read_bytes() == graph
     assert read_streaming(output).name == "lamp"
+
+
+def test_what_the_page_says_runs(
+    trained: Trained, graph: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "streaming-encoder.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    cepstra (.*)$", text, re.MULTILINE)
+    (python,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.setattr(streaming, "streaming_graph", lambda *_: graph)
+    monkeypatch.chdir(tmp_path)
+    Path("runs/my").mkdir(parents=True)
+    _checkpoint(Path("runs/my/best.ckpt"), trained)
+    (tmp_path / "lights.wav").write_bytes((root / "data_manifests" / "samples" / "computer_speed_up.wav").read_bytes())
+    assert CliRunner().invoke(app, command.split(), catch_exceptions=False).exit_code == 0
+    exec(python, {})  # noqa: S102
+    ctc = TorchBackend(trained.model).encode([read_audio("lights.wav")]).ctc[0]
+    assert capsys.readouterr().out == trained.tokenizer.decode(best_path(ctc)) != ""
+
+
+def test_the_page_states_the_delays_that_there_are() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "streaming-encoder.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\[[\d, ]+\])` \| (\d+) \| ([\d.]+) s \|$", text, re.MULTILINE)
+    assert len(rows) == 3
+    for windows, lag, delay in rows:
+        shape = StreamShape(ModelConfig(windows=tuple(json.loads(windows))), MfccSpec(normalisation="running"))
+        assert (str(shape.lag), f"{shape.delay:.2f}") == (lag, delay)
 
 
 def test_a_graph_that_says_something_else_is_not_written(
