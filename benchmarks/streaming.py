@@ -52,7 +52,7 @@ else:
     for clip in (16000, size):
         loaded, start = peak(), time.perf_counter()
         samples = 0.1 * rng.standard_normal((1, clip), np.float32)
-        run_session(session, "whole", {"samples": samples, "lengths": np.array([clip])})
+        run_session(session, "whole", {"samples": samples})
 print(1000 * (time.perf_counter() - start) / seconds, loaded, peak())
 """
 

@@ -30,6 +30,8 @@ from export import streaming
 from export.graphs import OPSET
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from asr.bundle import Bundle
     from asr.search.backend import Floats
 
@@ -109,17 +111,14 @@ def test_text_comes_with_the_sound_and_is_that_of_the_best_path(trained: Trained
     clip = _noise(4.0)
     fed = 0
 
-    def blocks() -> list[Floats]:
-        return np.split(clip, range(1000, len(clip), 1000))
-
-    def counted() -> object:
+    def blocks() -> Iterator[Floats]:
         nonlocal fed
-        for block in blocks():
+        for block in np.split(clip, range(1000, len(clip), 1000)):
             fed += len(block)
             yield block
 
     parts, when = [], []
-    for part in live_text(model, counted()):  # type: ignore[arg-type]
+    for part in live_text(model, blocks()):
         parts.append(part)
         when.append(fed)
     ctc = TorchBackend(trained.model).encode([clip]).ctc[0]
@@ -161,7 +160,12 @@ def test_the_command_writes_it_and_says_what_delay_it_has(
     trained: Trained, graph: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named: list[str] = []
-    monkeypatch.setattr(streaming, "streaming_graph", lambda _, name: named.append(name) or graph)
+
+    def ready_made(_: Trained, name: str) -> bytes:
+        named.append(name)
+        return graph
+
+    monkeypatch.setattr(streaming, "streaming_graph", ready_made)
     checkpoint, output = _checkpoint(tmp_path / "best.ckpt", trained), tmp_path / "lamp.stream.onnx"
     arguments = ["export", str(checkpoint), "--graph", "streaming", "-o", str(output)]
     told = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
