@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 
 def check_memory(name: str, rows: int, encoded: Sequence[Any]) -> None:
-    """Raise BundleError where an encoder of the bundle of this name gives what no encoder does for so many rows.
+    """Raise BundleError where an encoder gives what no encoder does for so many rows.
 
-    encoded: keys, values and CTC log-probabilities, and of each row how many positions count, unless all do.
+    name: what errors call the bundle. encoded: keys, values and CTC log-probabilities, and of each row how many
+    positions count, unless all do.
     """
     k, v, ctc = encoded[:3]
     lengths = encoded[3] if len(encoded) > 3 else np.full(rows, ctc.shape[1])
     if {k.shape[1:4:2], v.shape[1:4:2], ctc.shape[:2]} != {(rows, ctc.shape[1])} or lengths.shape != (rows,):
-        raise BundleError(f"bundle {name}: encoder.onnx gives shapes that don't fit together; export it again")
+        raise BundleError(f"{name}: encoder.onnx gives shapes that don't fit together; export it again")
     if lengths.min(initial=1) < 1 or lengths.max(initial=1) > ctc.shape[1] or not _are_log_probabilities(ctc):
-        raise BundleError(f"bundle {name}: encoder.onnx gives no log-probabilities; export it again")
+        raise BundleError(f"{name}: encoder.onnx gives no log-probabilities; export it again")
 
 
 def check_step(name: str, tokens: Ints, log_probs: Floats, cache: Cache, before: Cache) -> None:
@@ -32,9 +33,9 @@ def check_step(name: str, tokens: Ints, log_probs: Floats, cache: Cache, before:
     rows, more = len(tokens), tokens.shape[1] if tokens.ndim == 2 else 1
     wanted = (rows, before.past_k.shape[3] + more)
     if {cache.past_k.shape[1:4:2], cache.past_v.shape[1:4:2]} != {wanted} or log_probs.shape[:-1] != tokens.shape:
-        raise BundleError(f"bundle {name}: decoder.onnx gives shapes that don't fit together; export it again")
+        raise BundleError(f"{name}: decoder.onnx gives shapes that don't fit together; export it again")
     if not _are_log_probabilities(log_probs):
-        raise BundleError(f"bundle {name}: decoder.onnx gives no log-probabilities; export it again")
+        raise BundleError(f"{name}: decoder.onnx gives no log-probabilities; export it again")
 
 
 def _are_log_probabilities(values: Floats) -> bool:

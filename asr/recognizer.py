@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from asr.guidance import BoostSource, LmSource
     from asr.held import Held, Phrases
     from asr.results import Result
-    from asr.search import Guide, Hypothesis
+    from asr.search import Backend, Guide, Hypothesis
     from audio.reading import RawFormat
 
 Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
@@ -92,6 +92,7 @@ class Recognizer:
         lm_weight: float | None = None,
         boost: BoostSource | None = None,
         speech_detection: bool = True,
+        backend: Backend | None = None,
     ) -> None:
         """bundle: a path, or one that was read; None is the model that ships.
 
@@ -104,6 +105,7 @@ class Recognizer:
         lm, lm_weight: a language model that has a say in free text (a file of `cepstra lm train`, or one that was
         read), and how much of one. boost: a file of words and phrases to expect, or these with their weights.
         speech_detection: decode only where somebody speaks; without it, whatever sounds is taken for words.
+        backend: what runs the model in place of the bundle's graphs, with threads of its own.
         Raises BundleError where the bundle can't be used, ConfigError for a setting out of range, PhrasesError for a
         phrase file with faults, GuidanceError for a language model or boost file that can't be used.
         """
@@ -114,7 +116,7 @@ class Recognizer:
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
         self.bundle = bundle
         self.options = SearchOptions(beam=beam, ctc_weight=CTC_WEIGHT if ctc_weight is None else ctc_weight)
-        self._backend = OnnxBackend(self.bundle, threads)
+        self._backend: Backend = OnnxBackend(self.bundle, threads) if backend is None else backend
         self._hold(phrases, threshold, lm, lm_weight, boost)
         self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
         self._detects, self._ear = speech_detection, Ear.of(self.bundle)

@@ -14,6 +14,7 @@ from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.training.checkpoint import Trained, read_checkpoint
 from asr.training.weights import write_weights
+from export.babble import babble
 from export.graphs import OPSET, decoder_graph, encoder_graph
 from export.halve import halve
 from export.loss import MAX_WER_LOSS, Loss, LossError, as_fact, measure_loss, read_development
@@ -161,7 +162,7 @@ def compare(trained: Trained, bundle: Bundle) -> Parity:
     for size, seconds in CASES:
         longest = int(seconds * trained.model.spec.sample_rate)
         # Of different lengths, so that masks matter; coloured noise with pauses is the nearest thing to speech at hand
-        clips = [_babble(rng, longest - longest * i // (2 * size)) for i in range(size)]
+        clips = [babble(rng, longest - longest * i // (2 * size)) for i in range(size)]
         ours, theirs = torch_model.encode(clips), onnx_model.encode(clips)
         if not np.array_equal(ours.lengths, theirs.lengths):
             return Parity(utterances, math.inf, math.inf)
@@ -181,11 +182,3 @@ def compare(trained: Trained, bundle: Bundle) -> Parity:
 def _worse(worst: float, ours: Floats, theirs: Floats) -> float:
     """The largest difference so far; once not-a-number, always so."""
     return float(np.maximum(worst, np.abs(ours - theirs).max()))
-
-
-def _babble(rng: np.random.Generator, length: int) -> Floats:
-    noise = np.cumsum(rng.normal(size=length)) if length else np.zeros(0)
-    noise -= np.linspace(noise[0], noise[-1], length) if length else 0
-    loudness = np.abs(np.sin(np.arange(length) / 3000))
-    babble: Floats = (0.1 * noise * loudness / max(1e-9, np.abs(noise).max(initial=0))).astype(np.float32)
-    return babble

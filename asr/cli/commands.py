@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from asr.cli import calibrate as _calibrate  # noqa: F401  adds its command to bundle_app
+from asr.cli.benchmark import benchmark
 from asr.cli.bundle import bundle_app
 from asr.cli.evaluate import evaluate
 from asr.cli.export import export
@@ -57,6 +58,7 @@ app.command()(transcribe)
 app.command()(listen)
 app.command()(serve)
 app.command()(evaluate)
+app.command()(benchmark)
 app.command()(features)
 app.command()(synthesize)
 app.command()(make)

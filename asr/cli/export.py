@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,12 @@ import typer
 
 if TYPE_CHECKING:
     from export.convert import Exported
+
+
+class Graph(StrEnum):
+    """What the graphs of a model are put together to."""
+
+    STREAMING = "streaming"
 
 
 def export(
@@ -27,6 +34,14 @@ def export(
             help="The bundle to write; FILE.safetensors takes the weights alone, in float16, to train on from.",
         ),
     ] = Path("model.cepstra"),
+    graph: Annotated[
+        Graph | None,
+        typer.Option(
+            metavar="streaming", show_default=False,
+            help="Write the encoder alone, as an ONNX file (FILE.onnx) that takes sound while it comes; for models "
+            "whose layers all have windows.",
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="What the model is called; the file's name without this.")
     ] = None,
@@ -63,8 +78,13 @@ def export(
     alone = output.suffix == ".safetensors"
     manifests = manifest or []
     _check_together(alone=alone, half=half, int8=int8, measured=bool(manifests), bounded=max_wer_loss is not None)
+    if graph is Graph.STREAMING:
+        _check_streaming(output, rounded=half or int8)
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
     check_outputs([("--output", output)], [checkpoint, *manifests])
+    if graph is Graph.STREAMING:
+        _export_streaming(checkpoint, output, name)
+        return
     from rich.console import Console
 
     size = f"{output}: {{:.1f}} MB"
@@ -101,6 +121,32 @@ def _check_together(*, alone: bool, half: bool, int8: bool, measured: bool, boun
         raise typer.BadParameter("says nothing without --int8 or --half", param_hint="--manifest")
     if bounded and not measured:
         raise typer.BadParameter("says nothing without --manifest", param_hint="--max-wer-loss")
+
+
+def _check_streaming(output: Path, *, rounded: bool) -> None:
+    """Raise BadParameter for what a streaming encoder can't be."""
+    if rounded:
+        raise typer.BadParameter("a streaming encoder is in float32; leave --half and --int8 out", param_hint="--graph")
+    if output.suffix != ".onnx":
+        raise typer.BadParameter(
+            f"{output}: a streaming encoder is an ONNX file; name it FILE.onnx", param_hint="--output"
+        )
+
+
+def _export_streaming(checkpoint: Path, output: Path, name: str | None) -> None:
+    """Write the graph, and say what delay it has."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("exporting the encoder"):
+        from export.convert import BOUND
+        from export.streaming import export_streaming
+
+        shape, difference = export_streaming(checkpoint, output, name=name)
+    print(
+        f"{output}: {output.stat().st_size / 1e6:.1f} MB; {1000 * shape.delay:.0f} ms behind the sound, in blocks of "
+        f"{1000 * shape.block / shape.spec.sample_rate:.0f} ms; largest difference from torch, which has the whole "
+        f"sound at once: {difference:.1e} (bound {BOUND})"
+    )
 
 
 def _told(exported: Exported) -> str:

@@ -31,6 +31,6 @@ def decode(
     seconds: (B,) how long each utterance is; bounds how many tokens it may have. guide: what is added in the ranking
     at every step; log-probabilities in the answer stay the model's.
     """
-    if options.beam == 1:
+    if options.beam == 1 and len(seconds) == 1:  # several share their steps, which saves more than drafts do
         return greedy(backend, memory, seconds, options, guide)
     return [hypotheses[0] for hypotheses in beam(backend, memory, seconds, options, guide=guide)]

@@ -56,7 +56,7 @@ def test_values_have_names_of_one_set(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("manifest",), ("bundle", "show"), ("train",), ("export",), *COMMANDS], ids=" ".join
+    "command", [(), ("manifest",), ("bundle", "show"), ("train",), ("export",), ("benchmark",), *COMMANDS], ids=" ".join
 )
 def test_h_is_help(command: tuple[str, ...]) -> None:
     assert shown(*command, "-h") == shown(*command, "--help")
