@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asr.archive import ArchiveKind
 from asr.errors import BundleError, CepstraError
@@ -18,11 +18,16 @@ from asr.model.config import ModelConfig
 from asr.tokenizer import Tokenizer
 from audio.mfcc import MfccSpec
 
-FORMAT = 2  # raised when older programs can't read newer bundles
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT = 2  # raised when older programs can't read newer bundles; then see tests/asr/test_old_bundles.py
 READABLE = (1, 2)  # 1: an encoder of padded batches, a decoder that reads one token at a time
 MAX_BYTES = 1 << 30  # of the whole file
 _PARTS = ("encoder.onnx", "decoder.onnx", "tokenizer.json")
 _CONFIG = "config.json"
+_DEEPEST = 50  # things within things in config.json: who shows or compares them goes down step by step
+_LONGEST = 300  # characters of a reason: a value that is wrong may be a long one
 _FILE = ArchiveKind("a bundle", "model.cepstra", "export it again", BundleError)
 
 
@@ -76,11 +81,12 @@ def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
     try:
         config = json.loads(parts[_CONFIG], parse_constant=_no_number)
         version, digests = config["format"], dict(config["sha256"])
+        _check_depth(config)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BundleError(_unusable(path, error)) from None
     if isinstance(version, bool) or version not in READABLE:
         raise BundleError(
-            f"{path}: bundle format {version!r}, this program reads {' and '.join(map(str, READABLE))}; "
+            f"{path}: bundle format {version!r:.40}, this program reads {' and '.join(map(str, READABLE))}; "
             "export it again, or install the version of Cepstra that wrote it"
         )
     for name in _PARTS:
@@ -93,15 +99,33 @@ def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
             Tokenizer.from_json(parts["tokenizer.json"].decode()),
             MfccSpec.from_dict(config["front_end"]),
             ModelConfig.from_dict(config["model"]),
-            str(config["language"]),
-            str(config["name"]),
-            str(config["precision"]),
+            _text(config, "language"),
+            _text(config, "name"),
+            _text(config, "precision"),
             dict(config["facts"]),
         )
     except CepstraError as error:
-        raise BundleError(f"{path}: {error}") from None
+        raise BundleError(f"{path}: {error!s:.{_LONGEST}}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise BundleError(_unusable(path, error)) from None
+
+
+def _text(config: dict[str, Any], key: str) -> str:
+    if not isinstance(config[key], str):
+        raise TypeError(f"{key} is no text")
+    return str(config[key])
+
+
+def _check_depth(config: dict[str, Any]) -> None:
+    level: list[Any] = [config]
+    for _ in range(_DEEPEST):
+        level = [item for each in level if isinstance(each, dict | list) for item in _items(each)]
+    if level:
+        raise ValueError(f"it is nested more than {_DEEPEST} deep")
+
+
+def _items(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _no_number(text: str) -> None:
@@ -109,4 +133,5 @@ def _no_number(text: str) -> None:
 
 
 def _unusable(path: Path, error: Exception) -> str:
-    return f"{path}: {_CONFIG} can't be used ({type(error).__name__}: {error}); export the bundle again"
+    reason = f"{type(error).__name__}: {error!s:.{_LONGEST}}"
+    return f"{path}: {_CONFIG} can't be used ({reason}); export the bundle again"

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime as ort
 
 from asr.errors import BundleError
+from asr.graph_outputs import check_memory, check_step
 from asr.search.backend import Cache, Memory, pad
 
 if TYPE_CHECKING:
@@ -25,18 +26,10 @@ class OnnxBackend:
     """Thread-safe: a session may run in several threads at once, and the cache belongs to the caller."""
 
     def __init__(self, bundle: Bundle, threads: int) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        # A thread that spins between two operators takes a core from everyone else on a small board
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # Clips differ in length: an arena would keep what the longest one needed
-        options.enable_cpu_mem_arena = False
-        self._name = bundle.name
-        self._encoder = _session(bundle, bundle.encoder, options)
-        options.intra_op_num_threads = 1  # a step is too little work to be shared
-        self._decoder = _session(bundle, bundle.decoder, options)
+        self._name = f"bundle {bundle.name}"
+        self._encoder = open_session(bundle.encoder, self._name, threads)
+        # One thread: a step is too little work to be shared
+        self._decoder = open_session(bundle.decoder, self._name, 1)
         layers, heads, width = (
             bundle.model.decoder_layers,
             bundle.model.heads,
@@ -53,9 +46,12 @@ class OnnxBackend:
         """Clips (N,) -> encoder memory."""
         if self._old:
             batch, lengths = pad(samples)
-            k, v, ctc, positions = self._run(self._encoder, {"samples": batch, "lengths": lengths})
+            k, v, ctc, positions = run_session(self._encoder, self._name, {"samples": batch, "lengths": lengths})
+            check_memory(self._name, len(samples), (k, v, ctc, positions))
         else:  # each alone: one fills a processor, and padding would cost as much as sound
-            alone = [self._run(self._encoder, {"samples": pad([clip])[0]}) for clip in samples]
+            alone = [run_session(self._encoder, self._name, {"samples": pad([clip])[0]}) for clip in samples]
+            for one in alone:
+                check_memory(self._name, 1, one)
             k, v, ctc, positions = _side_by_side(alone)
         past = np.zeros((self._past[0], len(samples), *self._past[2:]), np.float32)
         return Memory(Cache(past, past, k, v, positions), ctc, positions)
@@ -71,8 +67,9 @@ class OnnxBackend:
         return np.stack(scores, axis=1), cache
 
     def _step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
-        log_probs, past_k, past_v = self._run(
+        log_probs, past_k, past_v = run_session(
             self._decoder,
+            self._name,
             {
                 "tokens": tokens,
                 "past_k": cache.past_k,
@@ -82,26 +79,42 @@ class OnnxBackend:
                 "lengths": cache.lengths,
             },
         )
-        return log_probs, Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)
-
-    def _run(self, session: ort.InferenceSession, inputs: dict[str, Any]) -> list[Any]:
-        try:
-            outputs: list[Any] = session.run(None, inputs)
-        except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
-            if "bad_alloc" in str(error) or "allocate memory" in str(error):
-                raise MemoryError(f"bundle {self._name}: no memory for a batch of this size") from None
-            reason = " ".join(str(error).split())
-            raise BundleError(f"bundle {self._name}: ONNX Runtime fails: {reason}; export it again") from None
-        return outputs
+        longer = Cache(past_k, past_v, cache.memory_k, cache.memory_v, cache.lengths)
+        check_step(self._name, tokens, log_probs, longer, cache)
+        return log_probs, longer
 
 
-def _session(bundle: Bundle, graph: bytes, options: ort.SessionOptions) -> ort.InferenceSession:
+def open_session(graph: bytes, name: str, threads: int) -> ort.InferenceSession:
+    """A graph, ready to run on CPUs; name: what errors call it. Raises BundleError for one that can't be used."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    # A thread that spins between two operators takes a core from everyone else on a small board
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Clips differ in length: an arena would keep what the longest one needed
+    options.enable_cpu_mem_arena = False
     try:
         # Without the fallback, which prints to standard output what it then raises all the same
-        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        for value in (*session.get_inputs(), *session.get_outputs()):
+            _ = value.name, value.shape  # names that are no Unicode fail only here
     except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
         reason = " ".join(str(error).split())
-        raise BundleError(f"bundle {bundle.name}: ONNX Runtime refuses it: {reason}; export it again") from None
+        raise BundleError(f"{name}: ONNX Runtime refuses it: {reason}; export it again") from None
+    return session
+
+
+def run_session(session: ort.InferenceSession, name: str, inputs: dict[str, Any]) -> list[Any]:
+    """All outputs. Raises BundleError where it fails, MemoryError where that is why."""
+    try:
+        outputs: list[Any] = session.run(None, inputs)
+    except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
+        if "bad_alloc" in str(error) or "allocate memory" in str(error):
+            raise MemoryError(f"{name}: no memory for a batch of this size") from None
+        reason = " ".join(str(error).split())
+        raise BundleError(f"{name}: ONNX Runtime fails: {reason}; export it again") from None
+    return outputs
 
 
 def _give_back() -> None:
@@ -143,6 +156,10 @@ def _check(bundle: Bundle, encoder: ort.InferenceSession, decoder: ort.Inference
         ("decoder.onnx", decoder.get_inputs(), {"tokens": tokens, **past, **memory, "lengths": rows}),
         ("decoder.onnx", decoder.get_outputs(), {"log_probs": (*tokens, vocabulary), "new_k": cache, "new_v": cache}),
     ):
+        for value in found:
+            kind = "tensor(int64)" if value.name in {"tokens", "lengths", "positions"} else "tensor(float)"
+            if value.type != kind:
+                raise BundleError(f"bundle {bundle.name}: {part} has {value.name} as {value.type}; export it again")
         # Sizes that a graph leaves open have names; None stands for them here
         shapes = {value.name: tuple(n if isinstance(n, int) else None for n in value.shape) for value in found}
         if list(shapes) != list(wanted):

@@ -1,19 +1,19 @@
-"""Text to token ids and back: byte-pair encoding (Sennrich et al. 2016) of normalised text, by `tokenizers`.
+"""Text to token ids and back: byte-pair encoding (Sennrich et al. 2016) of normalised text.
 
 A piece that starts a word begins with "▁" (U+2581), as in SentencePiece, so ids join into text without rules. The file
-format is the library's own `tokenizer.json`; any program that reads those reads this one.
+format is `tokenizer.json` of Hugging Face's library `tokenizers`, which gives the same ids. Only learning needs that
+library: it would be a sixth of what a caller has to install.
 """
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final, Self
-
-import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from asr.errors import BundleError, ConfigError, ManifestError
 from asr.files import write_atomically
@@ -63,10 +63,15 @@ class Tokenizer:
         """
         merges = list(merges)
         self._pieces = _checked_pieces(vocabulary, merges)
-        model = models.BPE(vocab=dict(vocabulary), merges=merges, unk_token=SPECIALS[self.unk_id])
-        self._tokenizer = _pipeline(model)
-        self._tokenizer.add_special_tokens(list(SPECIALS))
-        self._tokenizer.encode_special_tokens = True  # "<s>" in a text is three characters, never the token
+        # Of a merge that is there twice the later place counts, as in the library
+        ranks = {merge: rank for rank, merge in enumerate(merges)}
+        self._merges = sorted(ranks, key=ranks.__getitem__)
+        # Single characters alone: "<s>" in a text is three of them, never the token
+        self._characters = {piece: i for piece, i in vocabulary.items() if len(piece) == 1}
+        self._joins = {
+            (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right])
+            for rank, (left, right) in enumerate(self._merges)
+        }
         # Words repeat, and each is encoded on its own: most texts cost a few look-ups.
         self._encode_word = lru_cache(CACHED_WORDS)(self._word_ids)
 
@@ -77,7 +82,7 @@ class Tokenizer:
         vocab_size: the most ids there may be, specials included. A small corpus runs out of pairs that occur twice
         and gives fewer: `vocab_size` of the result is the true number.
         Raises ManifestError when there is no text or it isn't normalised, ConfigError when vocab_size doesn't hold the
-        specials and single characters.
+        specials and single characters, or the library `tokenizers` of the training extra isn't installed.
         """
         lines = sorted(" ".join(text.split()) for text in texts)
         characters = frozenset().union(*lines) - {" "}
@@ -93,17 +98,7 @@ class Tokenizer:
                 f"tokenizer: vocab_size {vocab_size} is too small for {len(alphabet)} characters and "
                 f"{len(SPECIALS)} special tokens; set it to at least {smallest}"
             )
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            min_frequency=MIN_COUNT,
-            show_progress=False,
-            special_tokens=list(SPECIALS),
-            initial_alphabet=sorted(alphabet),
-        )
-        learner = _pipeline(models.BPE(unk_token=SPECIALS[cls.unk_id]))
-        learner.train_from_iterator(lines, trainer)
-        model = json.loads(learner.to_str())["model"]
-        return cls(model["vocab"], [(left, right) for left, right in model["merges"]])
+        return cls(*_learnt(lines, vocab_size, sorted(alphabet)))
 
     @property
     def vocab_size(self) -> int:
@@ -133,8 +128,32 @@ class Tokenizer:
         return self._pieces[token_id]
 
     def to_json(self) -> str:
-        """The library's tokenizer.json: the same string for the same vocabulary and merges."""
-        return str(self._tokenizer.to_str())
+        """tokenizer.json as the library writes it: the same string for the same vocabulary and merges."""
+        mark = {"type": "Metaspace", "replacement": WORD_START, "prepend_scheme": "always", "split": True}
+        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+        content = {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [{"id": i, "content": piece, **flags} for i, piece in enumerate(SPECIALS)],
+            "normalizer": None,
+            "pre_tokenizer": mark,
+            "post_processor": None,
+            "decoder": mark,
+            "model": {
+                "type": "BPE",
+                "dropout": None,
+                "unk_token": SPECIALS[self.unk_id],
+                "continuing_subword_prefix": None,
+                "end_of_word_suffix": None,
+                "fuse_unk": False,
+                "byte_fallback": False,
+                "ignore_merges": False,
+                "vocab": {piece: i for i, piece in enumerate(self._pieces)},
+                "merges": self._merges,
+            },
+        }
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -188,16 +207,59 @@ class Tokenizer:
         return type(self).from_json, (self.to_json(),)
 
     def _word_ids(self, word: str) -> tuple[int, ...]:
-        # A lone surrogate, which no file can hold but a str can, is unknown like any other strange character.
-        return tuple(self._tokenizer.encode(word.encode("utf-8", "replace").decode()).ids)
+        # A lone surrogate, which no file can hold but a str can, becomes a question mark
+        known = word.encode("utf-8", "replace").decode()
+        marked = known if known.startswith(WORD_START) else WORD_START + known
+        # A mark within a word, which normalised text can't have, begins another one
+        parts = [WORD_START + part for part in marked.split(WORD_START)[1:]]
+        return tuple(token for part in parts for token in self._merged(part))
+
+    def _merged(self, part: str) -> list[int]:
+        """The ids of one marked word: joined again and again where the earliest merge applies, the leftmost of those.
+
+        A heap rather than a scan, so that a word of a million letters takes seconds and not days.
+        """
+        joins = self._joins
+        ids = [self._characters.get(character, self.unk_id) for character in part]
+        end = len(ids)
+        after, before = list(range(1, end + 1)), list(range(-1, end - 1))
+        heap = [(found[0], i, found[1]) for i, pair in enumerate(pairwise(ids)) if (found := joins.get(pair))]
+        heapify(heap)
+        while heap:
+            rank, left, joined = heappop(heap)
+            right = after[left]
+            # One of the two may have been joined to another one since
+            if right == end or ids[left] < 0 or joins.get((ids[left], ids[right])) != (rank, joined):
+                continue
+            ids[left], ids[right] = joined, -1
+            after[left] = following = after[right]
+            if following < end:
+                before[following] = left
+            for first, second in ((before[left], left), (left, following)):
+                if first >= 0 and second < end and (found := joins.get((ids[first], ids[second]))):
+                    heappush(heap, (found[0], first, found[1]))
+        return [token for token in ids if token >= 0]
 
 
-def _pipeline(model: models.BPE) -> tokenizers.Tokenizer:
-    """The library's tokenizer around a model: words split at spaces, each with its mark, no other rule."""
-    pipeline = tokenizers.Tokenizer(model)
-    pipeline.pre_tokenizer = pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always", split=True)
-    pipeline.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always", split=True)
-    return pipeline
+def _learnt(lines: list[str], vocab_size: int, alphabet: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary and merges of these lines, by the library."""
+    try:
+        from tokenizers import Tokenizer as Learner  # noqa: PLC0415  of the training extra
+        from tokenizers import models, pre_tokenizers, trainers  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ConfigError("tokenizers is not installed; run: pip install 'cepstra[train]'") from None
+    learner = Learner(models.BPE(unk_token=SPECIALS[Tokenizer.unk_id]))
+    learner.pre_tokenizer = pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always", split=True)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=MIN_COUNT,
+        show_progress=False,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=alphabet,
+    )
+    learner.train_from_iterator(lines, trainer)
+    model = json.loads(learner.to_str())["model"]
+    return model["vocab"], [(left, right) for left, right in model["merges"]]
 
 
 def _pair(merge: object) -> tuple[str, str]:

@@ -70,17 +70,27 @@ class Mfcc(nn.Module):
             raise CepstraError(f"front end: samples are {samples.dtype}; pass floats with full scale ±1")
         if self.training and self.dither:
             samples = samples + self.dither * torch.randn_like(samples)
-        spec = self.spec
         # In training the last digits are noise among noises, and float32 takes half the time
         precision = torch.float32 if self.training and samples.dtype != torch.float64 else torch.float64
-        dft, mel, dct = (table.to(precision) for table in (self.dft, self.mel, self.dct))
         frames = self._frames(samples, lengths).to(precision)  # (B, T, frame)
         valid = None
         if lengths is None:
             counts = torch.full((samples.shape[0],), frames.shape[1], device=samples.device)  # (B,)
         else:
-            counts = self._counts(lengths)
+            counts = self.counts(lengths)
             valid = (torch.arange(frames.shape[1], device=samples.device) < counts[:, None])[:, :, None]  # (B, T, 1)
+        cepstra = self.cepstra(frames, valid)  # (B, T, n_cepstra)
+        cepstra = self._normalise(cepstra, valid, counts) / self.spread
+        cepstra = _only(valid, cepstra)
+        return cepstra.to(torch.promote_types(samples.dtype, torch.float32)), counts
+
+    def cepstra(self, frames: Tensor, valid: Tensor | None) -> Tensor:
+        """Before means are taken off: (B, T, frame) -> (B, T, n_cepstra).
+
+        valid: (B, T, 1), which frames there are; None: all.
+        """
+        spec, precision = self.spec, frames.dtype
+        dft, mel, dct = (table.to(precision) for table in (self.dft, self.mel, self.dct))
         real, imaginary = (frames @ dft).chunk(2, dim=2)
         power = real * real + imaginary * imaginary  # (B, T, bins)
         cepstra = self._logarithm(power @ mel, valid) @ dct  # (B, T, n_cepstra)
@@ -89,11 +99,9 @@ class Mfcc(nn.Module):
             energy = power @ parseval if spec.c0 == "energy" else self._raw_energy(frames)  # (B, T)
             energy = energy.clamp(min=spec.energy_floor).log() * log_unit(spec)
             cepstra = torch.cat([energy[:, :, None], cepstra[:, :, 1:]], dim=2)
-        cepstra = self._normalise(cepstra, valid, counts) / self.spread
-        cepstra = _only(valid, cepstra)
-        return cepstra.to(torch.promote_types(samples.dtype, torch.float32)), counts
+        return cepstra
 
-    def _counts(self, lengths: Tensor) -> Tensor:
+    def counts(self, lengths: Tensor) -> Tensor:
         """spec.frames for each of (B,) lengths."""
         frame, hop = self.spec.frame, self.spec.hop
         if self.spec.edges == "snip":
@@ -111,7 +119,7 @@ class Mfcc(nn.Module):
             samples = _only(torch.arange(total, device=samples.device) < lengths[:, None], samples)
         if spec.edges == "snip":
             samples = F.pad(samples, (0, spec.frame))[:, : torch.sym_max(total, spec.frame)]
-            return self._cut(samples)
+            return self.cut(samples)
         if spec.edges == "zero":
             samples = F.pad(samples, (spec.lead, spec.frame))
         else:  # each utterance is reflected at its own end
@@ -127,9 +135,9 @@ class Mfcc(nn.Module):
                 positions = positions % period
                 positions = torch.minimum(positions, period - 1 - positions)
             samples = F.pad(samples, (0, 1)).gather(1, positions)  # one zero more, for a clip with no samples
-        return self._cut(samples)[:, : spec.frames(total)]
+        return self.cut(samples)[:, : spec.frames(total)]
 
-    def _cut(self, samples: Tensor) -> Tensor:
+    def cut(self, samples: Tensor) -> Tensor:
         """(B, N) -> (B, T, frame), as many as fit; N is a frame at least."""
         frame, hop = self.spec.frame, self.spec.hop
         block = gcd(frame, hop)

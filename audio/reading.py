@@ -182,7 +182,7 @@ def _resampled(
     rate = reader.sample_rate
     resampler = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, 1, dtype="float32")
     block = max(1, _BLOCK // reader.channels)
-    parts: list[NDArray[np.float32]] = []
+    samples = _Samples(block if count is None else math.ceil(count * sample_rate / rate) + 1)
     done, peak = 0, 0.0
     if start:
         reader.seek(start)
@@ -195,13 +195,13 @@ def _resampled(
         done += len(mono)
         if done > max_seconds * rate:
             raise _too_long(reader.name, f"more than {max_seconds:,g} s", max_seconds)
-        parts.append(mono if resampler is None else resampler.resample_chunk(mono))
+        samples.append(mono if resampler is None else resampler.resample_chunk(mono))
     if not done:
         if start:
             raise _past_the_end(reader.name, start / rate, None)
         raise _without_samples(reader.name)
     if resampler is not None:
-        parts.append(resampler.resample_chunk(np.empty(0, np.float32), last=True))
+        samples.append(resampler.resample_chunk(np.empty(0, np.float32), last=True))
     if peak > _LOUD:
         reader.warnings.append(
             f"samples reach {peak:,.0f} times full scale; if that is another scale, convert it to 16-bit"
@@ -209,7 +209,30 @@ def _resampled(
     promised = done if reader.frames is None or count is None else count
     if (promised - done) / rate > _TOLERANCE and not reader.warnings:
         reader.warnings.append(f"it promises {promised / rate:.2f} s of sound, {done / rate:.2f} s are there")
-    return np.concatenate(parts)
+    return samples.all()
+
+
+class _Samples:
+    """An array that is filled from its start: an hour of sound isn't there a second time to be joined."""
+
+    def __init__(self, expected: int) -> None:
+        """expected: samples; as many again are found room for when they come. What isn't filled takes no memory."""
+        self._room = np.empty(expected, np.float32)
+        self._filled = 0
+
+    def append(self, part: NDArray[np.float32]) -> None:
+        """Put it behind what is there."""
+        end = self._filled + len(part)
+        if end > len(self._room):
+            room = np.empty(max(end, 2 * len(self._room)), np.float32)
+            room[: self._filled] = self._room[: self._filled]
+            self._room = room
+        self._room[self._filled : end] = part
+        self._filled = end
+
+    def all(self) -> NDArray[np.float32]:
+        """What is there, (N,)."""
+        return self._room[: self._filled]
 
 
 def _mono(frames: NDArray[np.float32], channel: int | None) -> NDArray[np.float32]:

@@ -50,7 +50,7 @@ def encoder_graph(model: Transformer) -> bytes:
 
     Its matrices are high enough for a processor without others beside it, and padding would cost as much as sound.
     """
-    return _export(
+    return export_graph(
         EncoderGraph(model), (torch.randn(1, 24000) * 0.1,), ["samples"], ["memory_k", "memory_v", "ctc"],
         {"samples": {1: torch.export.Dim("samples", min=1, max=2**31)}},
     )  # fmt: skip
@@ -72,7 +72,7 @@ def decoder_graph(model: Transformer) -> bytes:
         memory.clone(),
         torch.tensor([11, 7, 3]),
     )
-    return _export(
+    return export_graph(
         DecoderGraph(model), example,
         ["tokens", "past_k", "past_v", "memory_k", "memory_v", "lengths"], ["log_probs", "new_k", "new_v"],
         {
@@ -82,9 +82,10 @@ def decoder_graph(model: Transformer) -> bytes:
     )  # fmt: skip
 
 
-def _export(
+def export_graph(
     module: nn.Module, example: tuple[Tensor, ...], inputs: list[str], outputs: list[str], shapes: dict[str, Any]
 ) -> bytes:
+    """A module as ONNX, of standard operators alone; shapes: the sizes of its inputs that are open."""
     module.eval()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():

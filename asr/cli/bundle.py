@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asr.cli.bundle_summary import percent, shown
+
 if TYPE_CHECKING:
     from asr.bundle import Bundle
 
@@ -20,13 +22,17 @@ bundle_app = typer.Typer(name="bundle", help="What a model file holds, and what 
 def show(
     file: Annotated[Path | None, typer.Argument(help="The bundle; without it, the one that ships.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show also the front end, the model and all that is noted.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
 ) -> None:
     """Show what a bundle is, its licence and its error rates.
 
-    Front end, model, sizes, training data, licence and measured error rates.
+    Size, sound, training data, licence, error rates and what it is calibrated for; with --all, all that it holds.
     """
     from asr.bundle import read_bundle
+    from asr.cli.bundle_summary import summary
     from asr.recognizer import DEFAULT_BUNDLE
     from asr.writers import to_json
 
@@ -34,8 +40,10 @@ def show(
     facts = described(read_bundle(path), path.stat().st_size)
     if as_json:
         print(to_json(facts, indent=1))
-    else:
-        print(f"{path}\n" + "\n".join(_lines(facts)))
+        return
+    lines = [str(path), *summary(facts)]
+    lines += ["", *_lines(facts)] if everything else ["everything else: with --all"]
+    print("\n".join(lines))
 
 
 @bundle_app.command()
@@ -67,10 +75,12 @@ def describe(
     target = output or file
     check_outputs([("--output" if output else "FILE", target)], evaluation or [])
     bundle = read_bundle(file)
-    measured = dict(bundle.facts.get("error_rates", {}))
+    noted = bundle.facts.get("error_rates")
+    measured: dict[str, Any] = dict(noted) if isinstance(noted, Mapping) else {}
     for path in evaluation or []:
         setting, rates = error_rates(path, file)
-        measured[setting] = {**measured.get(setting, {}), **rates}
+        before = measured.get(setting)
+        measured[setting] = {**(before if isinstance(before, Mapping) else {}), **rates}
     facts = {**bundle.facts, **texts, **({"error_rates": measured} if measured else {})}
     write_bundle(target, replace(bundle, name=name or bundle.name, facts=facts))
     print(f"{target}: noted; see `cepstra bundle show {target}`")
@@ -106,7 +116,7 @@ def error_rates(path: Path, bundle: Path) -> tuple[str, dict[str, dict[str, Any]
 
 def described(bundle: Bundle, size: int) -> dict[str, Any]:
     """What a bundle of `size` bytes is, says and was made from."""
-    return {
+    own = {
         "name": bundle.name,
         "language": bundle.language,
         "bytes": {"file": size, "encoder": len(bundle.encoder), "decoder": len(bundle.decoder)},
@@ -114,40 +124,24 @@ def described(bundle: Bundle, size: int) -> dict[str, Any]:
         "vocabulary": bundle.tokenizer.vocab_size,
         "model": bundle.model.to_dict(),
         "front_end": bundle.front_end.to_dict(),
-        **bundle.facts,
     }
+    return own | {key: value for key, value in bundle.facts.items() if key not in own}
 
 
 def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """Keys and values, one a line; what lies within another thing is indented, and long lists are cut."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value.keys() == {"utterances", "wer", "cer"}:
-            wer, cer = _percent(value["wer"]), _percent(value["cer"])
-            yield f"{indent}{_shown(key)}: WER {wer}, CER {cer}, {value['utterances']} utterances"
+            wer, cer = percent(value["wer"]), percent(value["cer"])
+            yield f"{indent}{shown(key)}: WER {wer}, CER {cer}, {value['utterances']} utterances"
         elif isinstance(value, Mapping) and value.keys() == {"float32", "written"}:
-            before, after = (f"{100 * value[key]:.2f} %" for key in ("float32", "written"))
-            yield f"{indent}{_shown(key)}: WER {before} in float32, {after} as written"
+            before, after = (percent(value[key], 2) for key in ("float32", "written"))
+            yield f"{indent}{shown(key)}: WER {before} in float32, {after} as written"
         elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
             for number, item in enumerate(value, start=1):
                 yield from _lines({f"{key} {number}": item}, indent)
         elif isinstance(value, Mapping) and value:
-            yield f"{indent}{_shown(key)}:"
+            yield f"{indent}{shown(key)}:"
             yield from _lines(value, indent + "  ")
         else:
-            yield f"{indent}{_shown(key)}: {_shown(value)}"
-
-
-def _percent(rate: float | None) -> str:
-    return "unknown" if rate is None else f"{100 * rate:.1f} %"
-
-
-def _shown(value: object) -> str:
-    if value is None or value in ({}, []):
-        return "none"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        shown = value if all(isinstance(item, str) for item in value) else value[:8]  # names, or numbers
-        return ", ".join(map(_shown, shown)) + (f", … ({len(value)} in all)" if len(shown) < len(value) else "")
-    # What a bundle says of itself is anyone's text: none of it may move the cursor
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(str(value).split()))
+            yield f"{indent}{shown(key)}: {shown(value)}"

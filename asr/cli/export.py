@@ -19,6 +19,7 @@ class Graph(StrEnum):
     """What the graphs of a model are put together to."""
 
     ALL_IN_ONE = "all-in-one"
+    STREAMING = "streaming"
 
 
 def export(
@@ -41,9 +42,10 @@ def export(
     graph: Annotated[
         Graph | None,
         typer.Option(
-            metavar="all-in-one", show_default=False,
-            help="Write one standard ONNX file (model.onnx) in place of a bundle: samples in, text out, in any "
-            "language that ONNX Runtime has.",
+            metavar="KIND", show_default=False,
+            help="An ONNX file (FILE.onnx) in place of a bundle. all-in-one: samples in, text out, in any language that "
+            "ONNX Runtime has. streaming: the encoder alone, which takes sound while it comes; for models whose layers "
+            "all have windows.",
         ),
     ] = None,
     name: Annotated[
@@ -85,12 +87,17 @@ def export(
     manifests = manifest or []
     _check_together(alone=alone, half=half, int8=int8, measured=bool(manifests), bounded=max_wer_loss is not None)
     _check_kind(checkpoint, output, graph)
-    if graph is not None and checkpoint.suffix == ".cepstra":
+    if graph is Graph.ALL_IN_ONE and checkpoint.suffix == ".cepstra":
         _check_ready(name=name, half=half, int8=int8, measured=bool(manifests))
         _of_bundle(checkpoint, output)
         return
+    if graph is Graph.STREAMING:
+        _check_streaming(output, rounded=half or int8)
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
     check_outputs([("--output", output)], [checkpoint, *manifests])
+    if graph is Graph.STREAMING:
+        _export_streaming(checkpoint, output, name)
+        return
     from rich.console import Console
 
     size = f"{output}: {{:.1f}} MB"
@@ -141,7 +148,7 @@ def _check_kind(checkpoint: Path, output: Path, graph: Graph | None) -> None:
             f"{checkpoint}: a bundle is exported already; --graph all-in-one makes one ONNX file of it",
             param_hint="CHECKPOINT",
         )
-    if graph is not None and output.suffix in {".safetensors", ".cepstra"}:
+    if graph is Graph.ALL_IN_ONE and output.suffix in {".safetensors", ".cepstra"}:
         raise typer.BadParameter(f"{output}: one graph is an ONNX file; name it FILE.onnx", param_hint="--output")
 
 
@@ -181,6 +188,32 @@ def _writer(graph: Graph | None) -> Callable[[Path, Bundle], None]:
     from export.one_graph import write_one_graph
 
     return write_one_graph
+
+
+def _check_streaming(output: Path, *, rounded: bool) -> None:
+    """Raise BadParameter for what a streaming encoder can't be."""
+    if rounded:
+        raise typer.BadParameter("a streaming encoder is in float32; leave --half and --int8 out", param_hint="--graph")
+    if output.suffix != ".onnx":
+        raise typer.BadParameter(
+            f"{output}: a streaming encoder is an ONNX file; name it FILE.onnx", param_hint="--output"
+        )
+
+
+def _export_streaming(checkpoint: Path, output: Path, name: str | None) -> None:
+    """Write the graph, and say what delay it has."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("exporting the encoder"):
+        from export.convert import BOUND
+        from export.streaming import export_streaming
+
+        shape, difference = export_streaming(checkpoint, output, name=name)
+    print(
+        f"{output}: {output.stat().st_size / 1e6:.1f} MB; {1000 * shape.delay:.0f} ms behind the sound, in blocks of "
+        f"{1000 * shape.block / shape.spec.sample_rate:.0f} ms; largest difference from torch, which has the whole "
+        f"sound at once: {difference:.1e} (bound {BOUND})"
+    )
 
 
 def _told(exported: Exported) -> str:

@@ -84,7 +84,7 @@ def make(
     from asr.cli.messages import complain
     from asr.cli.outputs import check_outputs
 
-    needs("train", "torch", "lightning", "onnx", "onnxscript", "safetensors", "pydantic")
+    needs("train", "torch", "lightning", "onnx", "onnxscript", "safetensors", "pydantic", "tokenizers")
     from asr.recognizer import DEFAULT_WEIGHTS
     from asr.training.signals import SignalledError
     from export.make import MakeSettings

@@ -27,7 +27,15 @@ _OPTIONS = {
 def complain(message: str) -> None:
     """One line on standard error, if there is one."""
     if sys.stderr is not None:  # it is None where the shell closed it
-        sys.stderr.write(f"cepstra: {' '.join(message.splitlines())}\n")
+        sys.stderr.write(f"cepstra: {in_one_line(message)}\n")
+
+
+def in_one_line(text: str) -> str:
+    """Anyone's text as one line, none of which can move the cursor. What no encoding holds is left to the stream."""
+    return "".join(
+        c if c.isprintable() or "\ud800" <= c <= "\udfff" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}"
+        for c in " ".join(text.splitlines())
+    )
 
 
 @contextmanager

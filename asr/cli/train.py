@@ -21,7 +21,7 @@ def train(
     from asr.cli.extras import needs
     from asr.cli.messages import complain
 
-    needs("train", "torch", "lightning", "yaml", "matplotlib", "pydantic")
+    needs("train", "torch", "lightning", "yaml", "matplotlib", "pydantic", "tokenizers")
     from asr.training.run import train as run
     from asr.training.settings import load_config
     from asr.training.signals import SignalledError

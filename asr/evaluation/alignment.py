@@ -1,11 +1,11 @@
-"""Which word became which: the shortest edit between two sequences, and its counts (rapidfuzz does the search)."""
+"""Which word became which: the shortest edit between two sequences, and its counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from rapidfuzz.distance import Levenshtein
+from asr.edits import edits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,29 +70,27 @@ def count(reference: Sequence[str], hypothesis: Sequence[str]) -> Counts:
     """Edit counts between two sequences of words, or two strings of characters.
 
     Where several shortest edits exist, they may share out substitutions, deletions and insertions differently; their
-    sum is always the same. This takes rapidfuzz's edit, as `align` does.
+    sum is always the same. This takes the edit that `align` takes.
     """
     substitutions = deletions = insertions = 0
-    for edit in Levenshtein.editops(reference, hypothesis):
-        substitutions += edit.tag == "replace"
-        deletions += edit.tag == "delete"
-        insertions += edit.tag == "insert"
+    for edit in edits(reference, hypothesis):
+        substitutions += edit.kind == "replace"
+        deletions += edit.kind == "delete"
+        insertions += edit.kind == "insert"
     return Counts(len(reference) - substitutions - deletions, substitutions, deletions, insertions)
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[Step, ...]:
     """The two sequences side by side, from first to last."""
     steps: list[Step] = []
-    for block in Levenshtein.opcodes(reference, hypothesis):
-        said = reference[block.src_start : block.src_end]
-        heard = hypothesis[block.dest_start : block.dest_end]
-        match block.tag:
-            case "equal":
-                steps += [Step("equal", word, other) for word, other in zip(said, heard, strict=True)]
-            case "replace":
-                steps += [Step("substitution", word, other) for word, other in zip(said, heard, strict=True)]
-            case "delete":
-                steps += [Step("deletion", word, None) for word in said]
-            case _:
-                steps += [Step("insertion", None, word) for word in heard]
-    return tuple(steps)
+    said = 0
+    for kind, i, j in edits(reference, hypothesis):
+        steps += [Step("equal", word, word) for word in reference[said:i]]
+        said = i
+        if kind == "insert":
+            steps.append(Step("insertion", None, hypothesis[j]))
+            continue
+        heard = hypothesis[j] if kind == "replace" else None
+        steps.append(Step("deletion" if heard is None else "substitution", reference[i], heard))
+        said += 1
+    return (*steps, *(Step("equal", word, word) for word in reference[said:]))

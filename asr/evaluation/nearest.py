@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rapidfuzz import process
-from rapidfuzz.distance import Levenshtein
+import numpy as np
 
+from asr.edits import Texts
 from asr.errors import PhrasesError
 from asr.evaluation.commands import Trial
 from asr.text import normalise
@@ -32,6 +32,8 @@ class Nearest:
             )
         self.phrases = phrases
         self.sentences = phrases.samples(MOST)
+        self._texts = Texts(self.sentences)
+        self._lengths = np.array([len(sentence) for sentence in self.sentences])
 
     def trial(self, name: str, group: str, reference: str, meant: Command | None, text: str) -> Trial:
         """What comes of a text that was written freely. Nothing written is nothing found.
@@ -41,5 +43,7 @@ class Nearest:
         text = normalise(text, self.phrases.grammar.language)
         if not text:
             return Trial(name, group, reference, meant, None, 0.0, accepted=False, rejected="no-speech")
-        found = process.extractOne(text, self.sentences, scorer=Levenshtein.normalized_similarity)
-        return Trial(name, group, reference, meant, self.phrases.command(found[0]), float(found[1]), accepted=True)
+        similar = 1 - self._texts.distances(text) / np.maximum(self._lengths, len(text))
+        nearest = int(similar.argmax())
+        command = self.phrases.command(self.sentences[nearest])
+        return Trial(name, group, reference, meant, command, float(similar[nearest]), accepted=True)

@@ -47,6 +47,15 @@ class ModelConfig:
         if self.activation not in ("relu", "gelu") or self.positions not in ("sinusoidal", "learned"):
             raise ConfigError("model: activation is relu or gelu, positions is sinusoidal or learned")
 
+    @property
+    def look_ahead(self) -> int | None:
+        """Positions to either side on which one of the encoder's memory depends; None where a layer sees them all.
+
+        Only a model that has it can encode sound while it comes (`asr.model.stream_shape`).
+        """
+        windows = self.windows[: self.encoder_layers]
+        return sum(windows) if len(windows) == self.encoder_layers and min(windows) > 0 else None
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON would hold it."""
         return {**asdict(self), "windows": list(self.windows)}

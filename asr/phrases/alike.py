@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from rapidfuzz import process
-from rapidfuzz.distance import Levenshtein
+
+from asr.edits import Texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,9 +86,11 @@ def pairs(texts: Sequence[str]) -> list[Pair]:
     keys = [sounds(text).replace(" ", "") for text in texts]
     if len(texts) < 2:
         return []
-    near = process.cdist(
-        keys, keys, scorer=Levenshtein.normalized_distance, score_cutoff=LIMIT, dtype=np.float32, workers=1
-    )
-    ones, others = np.nonzero(np.triu(near <= LIMIT + 1e-6, 1))
-    found = [Pair(texts[i], texts[j], round(float(near[i, j]), 3)) for i, j in zip(ones, others, strict=True)]
+    lengths = np.array([len(key) for key in keys])
+    compared = Texts(keys)
+    found: list[Pair] = []
+    for i, key in enumerate(keys):
+        shares = compared.distances(key, share=LIMIT) / np.maximum(lengths, len(key))
+        near = np.flatnonzero(shares <= LIMIT + 1e-6)
+        found += [Pair(texts[i], texts[j], round(float(shares[j]), 3)) for j in near if j > i]
     return sorted(found, key=lambda pair: pair.distance)

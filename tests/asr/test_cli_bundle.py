@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,9 +59,10 @@ def test_what_is_noted_is_shown_and_the_graphs_stay(path: Path, tmp_path: Path) 
     rates = {"words": {"utterances": 830, "wer": 0.0554, "cer": 0.03}}
     facts = {"licence": "CC BY 4.0", "note": "says little", "error_rates": {"greedy": rates, "beam 4": rates}}
     assert after == replace(before, name="lamp", facts={"training": {"steps": 3}, **facts})
-    shown = cepstra("bundle", "show", path).splitlines()
+    shown = cepstra("bundle", "show", path, "--all").splitlines()
     assert "name: lamp" in shown
     assert "licence: CC BY 4.0" in shown
+    assert "WER, beam 4: words 5.5 %" in shown
     assert shown[shown.index("  beam 4:") + 1] == "    words: WER 5.5 %, CER 3.0 %, 830 utterances"
     assert json.loads(cepstra("bundle", "show", path, "--json"))["error_rates"]["greedy"] == rates
 
@@ -111,7 +114,7 @@ def test_other_files_are_refused_and_the_bundle_stays(path: Path, tmp_path: Path
 def test_the_runs_behind_a_model_are_shown_line_by_line(path: Path, toy: tuple[Trained, Bundle]) -> None:
     sources = [f"set{i}" for i in range(12)]
     write_bundle(path, replace(toy[1], facts={"earlier": [{"steps": 3}, {"steps": 5, "sources": sources}]}))
-    shown = cepstra("bundle", "show", path).splitlines()
+    shown = cepstra("bundle", "show", path, "--all").splitlines()
     assert shown[shown.index("earlier 1:") + 1] == "  steps: 3"
     assert shown[shown.index("earlier 2:") + 2] == f"  sources: {', '.join(sources)}"
 
@@ -121,10 +124,82 @@ def test_nothing_to_note_is_said(path: Path) -> None:
         cepstra("bundle", "describe", path)
 
 
+def _size(part: bytes) -> str:
+    return f"{len(part) / 1e6:.1f} MB" if len(part) >= 100_000 else f"{round(len(part) / 1000)} kB"
+
+
+def test_the_summary_comes_first_and_the_rest_on_demand(path: Path, toy: tuple[Trained, Bundle]) -> None:
+    facts = {
+        "training": {"hours_of_data": 50.951, "sources": ["words", "books"], "steps": 4700},
+        "licence": "CC BY 4.0",
+        "error_rates": {
+            "greedy": {
+                "books": {"utterances": 8, "wer": 0.7575, "cer": 0.5},
+                "words": {"utterances": 8, "wer": 0.0398, "cer": 0.03},
+            }
+        },
+        "commands": {"bias": 1.0, "threshold": 0.2356},
+        "speech": {"bias": 1.0},
+    }
+    write_bundle(path, replace(toy[1], facts=facts, precision="float16"))
+    whole = round(path.stat().st_size / 1e6, 1)
+    encoder, decoder = _size(toy[1].encoder), _size(toy[1].decoder)
+    summary = [
+        str(path),
+        "name: toy",
+        "language: en",
+        f"size: {whole} MB with float16 weights (encoder {encoder}, decoder {decoder})",
+        "vocabulary: 40 pieces of words",
+        "sound: 16000 Hz, frames of 25 ms every 10 ms, 40 cepstra",
+        "training: 51.0 hours of data: words, books",
+        "licence: CC BY 4.0",
+        "WER, greedy: words 4.0 %, books 75.8 %",
+        "calibrated for: commands (threshold 0.24), speech or noise",
+    ]
+    assert cepstra("bundle", "show", path).splitlines() == [*summary, "everything else: with --all"]
+    everything = cepstra("bundle", "show", path, "--all").splitlines()
+    assert everything[: len(summary)] == summary
+    assert "  steps: 4700" in everything
+    assert json.loads(cepstra("bundle", "show", path, "--json"))["training"] == facts["training"]
+
+
+def test_a_bundle_without_notes_says_what_is_missing(path: Path, toy: tuple[Trained, Bundle]) -> None:
+    write_bundle(path, replace(toy[1], facts={}))
+    assert cepstra("bundle", "show", path).splitlines()[-5:] == [
+        "training: not noted",
+        "licence: not noted",
+        "WER: not noted; see `cepstra bundle describe --evaluation`",
+        "calibrated for: nothing; see `cepstra bundle calibrate`",
+        "everything else: with --all",
+    ]
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"x": 1}, {"greedy": 7}, {"greedy": {"words": {"wer": "x"}}}, 10**400])
+@pytest.mark.parametrize("key", ["training", "error_rates", "commands", "speech", "bytes", "name", "front_end"])
+def test_whatever_the_facts_hold_is_shown_in_lines(
+    path: Path, toy: tuple[Trained, Bundle], key: str, value: object
+) -> None:
+    write_bundle(path, replace(toy[1], facts={key: value}))
+    assert "name: toy" in cepstra("bundle", "show", path, "--all").splitlines()
+
+
+def test_a_name_in_an_error_moves_no_cursor(path: Path, toy: tuple[Trained, Bundle]) -> None:
+    write_bundle(path, replace(toy[1], name="x\x1b[2J\x9by", encoder=b"no graph"))
+    ended = subprocess.run(
+        [sys.executable, "-m", "asr", "transcribe", "--model", path, SAMPLES.with_name("computer_speed_up.wav")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("cepstra: --model bundle x\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}y: ")
+    assert ended.stderr.removesuffix("\n").isprintable()
+
+
 def test_what_a_bundle_says_of_itself_moves_no_cursor(path: Path, toy: tuple[Trained, Bundle]) -> None:
     facts = {"note\x1b[1m": {"x\x07": "a\x1b[2J\rb"}, "licence": "\u202eno\x9b2J"}
     write_bundle(path, replace(toy[1], name="x\n\x1b[2Jy", facts=facts))
-    shown = cepstra("bundle", "show", path)
+    shown = cepstra("bundle", "show", path, "--all")
     assert all(c == "\n" or c.isprintable() for c in shown)
     assert "name: x \N{REPLACEMENT CHARACTER}[2Jy" in shown.splitlines()
 

@@ -172,7 +172,7 @@ def test_bundle_show(
 ) -> None:
     bundle, path = toy[1], tmp_path / "toy.cepstra"
     write_bundle(path, bundle)
-    assert run("bundle", "show", path) == 0
+    assert run("bundle", "show", path, "--all") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == [str(path), "name: toy", "language: en"]
     assert f"  file: {path.stat().st_size}" in lines

@@ -295,7 +295,7 @@ def test_confidence_is_the_models_own(trained: Path, model: Path, clips: list[Pa
         (["--boost", "faulty.txt"], 1, "cepstra: --boost faulty.txt:2:10: 'x' is no weight"),
         (["--boost", "missing.txt"], 1, "cepstra: --boost missing.txt: can't be read"),
         (["--lm-weight", "0.3"], 2, "there is no --lm to weigh"),
-        (["--lm", "my.lm", "--lm-weight", "11"], 2, "'--lm-weight': Input should be less than or equal to 10"),
+        (["--lm", "my.lm", "--lm-weight", "11"], 2, "'--lm-weight'"),
     ],
 )
 def test_guides_that_cannot_be_used(  # noqa: PLR0917

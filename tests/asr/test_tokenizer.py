@@ -9,14 +9,17 @@ import pickle
 import random
 import subprocess
 import sys
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import decoders, models, pre_tokenizers
 
 from asr.errors import BundleError, ConfigError, ManifestError
+from asr.recognizer import DEFAULT_BUNDLE
 from asr.text import normalise
 from asr.tokenizer import SPECIALS, WORD_START, Tokenizer
 
@@ -202,6 +205,97 @@ def test_files_pickles_and_copies(tokenizer: Tokenizer, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer  # noqa: S301 -- our own bytes
     assert copy.deepcopy(tokenizer).encode("turn on") == tokenizer.encode("turn on")
+
+
+# The library is the reference: built here from the same vocabulary and merges, it writes the same file and ids
+
+
+def library(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
+    reference = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token=SPECIALS[3]))
+    reference.pre_tokenizer = pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always", split=True)
+    reference.decoder = decoders.Metaspace(replacement=WORD_START, prepend_scheme="always", split=True)
+    reference.add_special_tokens(list(SPECIALS))
+    reference.encode_special_tokens = True
+    return reference
+
+
+def reference_ids(reference: tokenizers.Tokenizer, text: str) -> list[int]:
+    words = [word.encode("utf-8", "replace").decode() for word in text.split()]
+    return [i for word in words for i in reference.encode(word).ids]
+
+
+def parts_of(tokenizer: Tokenizer) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    model = json.loads(tokenizer.to_json())["model"]
+    return model["vocab"], [tuple(merge) for merge in model["merges"]]
+
+
+# Few letters, so that merges overlap and compete; marks within words; what spells a special token; all of Unicode
+CROWDED = st.text("ab▁ ", max_size=40)
+STRANGE = st.text(st.characters(), max_size=20)
+SPECIAL = st.lists(st.sampled_from([*SPECIALS, "▁", "a", "ж", "é", "e\u0301", "\0", "\ud800", " "])).map("".join)
+
+
+@st.composite
+def vocabularies(draw: st.DrawFn) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Any merges in any order, some of them twice: what no training makes, but a file may hold."""
+    pieces = ["▁", "a", "b", *draw(st.sets(st.characters(exclude_categories=["Cs"], exclude_characters="▁ab")))][:9]
+    merges = []
+    for _ in range(draw(st.integers(0, 25))):
+        left, right = draw(st.sampled_from(pieces)), draw(st.sampled_from(pieces))
+        if len(left + right) < 12:
+            merges.append((left, right))
+            pieces += [left + right] * (left + right not in pieces)
+    merges = draw(st.permutations(merges + merges[:2]))
+    return {piece: i for i, piece in enumerate([*SPECIALS, *draw(st.permutations(pieces))])}, merges
+
+
+@settings(derandomize=True, deadline=None, max_examples=1000)
+@given(vocabularies(), st.one_of(CROWDED, STRANGE, SPECIAL))
+def test_any_vocabulary_encodes_as_in_the_library(
+    parts: tuple[dict[str, int], list[tuple[str, str]]], text: str
+) -> None:
+    ours, reference = Tokenizer(*parts), library(*parts)
+    assert ours.encode(text) == reference_ids(reference, text)
+    assert ours.to_json() == reference.to_str()
+
+
+@SLOW_START
+@given(st.lists(st.one_of(CROWDED, st.text("abcde ", min_size=1)), min_size=1), st.integers(0, 60), st.data())
+def test_learnt_vocabularies_encode_as_in_the_library(texts: list[str], extra: int, data: st.DataObject) -> None:
+    texts = [text.replace(WORD_START, "") for text in texts]
+    if not any(text.split() for text in texts):
+        return
+    ours = Tokenizer.train(texts, vocab_size=32 + extra)
+    reference = library(*parts_of(ours))
+    assert ours.to_json() == reference.to_str()
+    for text in (*texts, data.draw(st.one_of(CROWDED, STRANGE, SPECIAL))):
+        assert ours.encode(text) == reference_ids(reference, text)
+
+
+@pytest.mark.real
+def test_the_corpus_encodes_as_in_the_library(corpus: Path) -> None:
+    files = sorted(corpus.glob("*.train.jsonl"))
+    texts = {json.loads(line)["text"] for file in files for line in file.read_text(encoding="utf-8").splitlines()}
+    ours = Tokenizer.train(texts, vocab_size=512)
+    reference = library(*parts_of(ours))
+    for text in texts:
+        assert ours.encode(text) == reference_ids(reference, text)
+
+
+def test_a_word_without_end_is_encoded_too(tokenizer: Tokenizer) -> None:
+    word = "turnonthelight" * 10_000
+    assert tokenizer.encode(word) == reference_ids(library(*parts_of(tokenizer)), word)
+
+
+def test_learning_without_the_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ConfigError, match=r"tokenizers is not installed; run: pip install 'cepstra\[train\]'"):
+        Tokenizer.train(TEXTS)
+
+
+def test_the_shipped_file_is_written_again_to_the_byte() -> None:
+    text = zipfile.ZipFile(DEFAULT_BUNDLE).read("tokenizer.json").decode()
+    assert Tokenizer.from_json(text).to_json() == text == tokenizers.Tokenizer.from_str(text).to_str()
 
 
 def test_the_library_reads_the_file_alike(tokenizer: Tokenizer) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
-
-from rapidfuzz import process
 
 from asr.errors import ManifestError
 from asr.files import real_path
@@ -111,7 +110,7 @@ def _column(key: str, wanted: str | None, names: Sequence[str]) -> str | None:
     if wanted is not None:
         if wanted in names:
             return wanted
-        nearest = process.extractOne(wanted, names)
+        nearest = get_close_matches(wanted, names, n=1, cutoff=0)
         option = _OPTIONS.get(key, "--keep")
         raise _NoColumnError(
             f"{option}: no column {wanted!r}", f"did you mean {nearest[0]!r}?" if nearest else "it has none"
