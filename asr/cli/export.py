@@ -43,8 +43,8 @@ def export(
         Graph | None,
         typer.Option(
             metavar="KIND", show_default=False,
-            help="An ONNX file (FILE.onnx) in place of a bundle. all-in-one: samples in, text out, in any language that "
-            "ONNX Runtime has. streaming: the encoder alone, which takes sound while it comes; for models whose layers "
+            help="An ONNX file (FILE.onnx) in place of a bundle. all-in-one: samples in, text out, in any language "
+            "that ONNX Runtime has. streaming: the encoder alone, which takes sound while it comes; for models whose layers "
             "all have windows.",
         ),
     ] = None,

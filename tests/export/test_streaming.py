@@ -27,6 +27,7 @@ from asr.training.checkpoint import Trained
 from audio.mfcc import MfccSpec
 from audio.reading import read_audio
 from export import streaming
+from export.standard import OPSET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
