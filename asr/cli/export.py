@@ -28,7 +28,7 @@ def export(
         typer.Argument(
             metavar="CHECKPOINT",
             help="best.ckpt of a training run, last.ckpt of one that goes on, weights (.safetensors), or, "
-            "with --graph, a bundle.",
+            "with --graph all-in-one, a bundle.",
         ),
     ],
     *,
@@ -44,8 +44,8 @@ def export(
         typer.Option(
             metavar="KIND", show_default=False,
             help="An ONNX file (FILE.onnx) in place of a bundle. all-in-one: samples in, text out, in any language "
-            "that ONNX Runtime has. streaming: the encoder alone, which takes sound while it comes; for models whose layers "
-            "all have windows.",
+            "that ONNX Runtime has. streaming: the encoder alone, which takes sound while it comes; for models whose "
+            "layers all have windows.",
         ),
     ] = None,
     name: Annotated[
@@ -82,7 +82,7 @@ def export(
     from asr.cli.outputs import check_outputs
 
     if output is None:
-        output = Path("model.onnx" if graph else "model.cepstra")
+        output = Path("model.onnx" if graph is Graph.ALL_IN_ONE else "model.cepstra")
     alone = output.suffix == ".safetensors"
     manifests = manifest or []
     _check_together(alone=alone, half=half, int8=int8, measured=bool(manifests), bounded=max_wer_loss is not None)
