@@ -269,7 +269,9 @@ def test_what_int8_costs_is_measured_told_and_noted(toy: Toy, tmp_path: Path) ->
     assert [f"{100 * noted[search][key]:.2f}" for search in ("greedy", "beam 4") for key in ("float32", "written")] == [
         *figures.groups()[1:]
     ]
-    shown = CliRunner().invoke(app, ["bundle", "show", str(output)], catch_exceptions=False).stdout.splitlines()
+    shown = (
+        CliRunner().invoke(app, ["bundle", "show", "--all", str(output)], catch_exceptions=False).stdout.splitlines()
+    )
     assert "precision: int8" in shown
     assert f"  greedy: WER {figures[2]} % in float32, {figures[3]} % as written" in shown
 
