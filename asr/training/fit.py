@@ -104,7 +104,7 @@ def _trainer(config: TrainConfig, callbacks: list[L.Callback]) -> L.Trainer:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
         callbacks = [OwnCores(), *callbacks]
     if on_cpu:  # softmax of scores that are far apart gives denormal numbers, which took 7 % of a step
-        torch.set_flush_denormal(True)  # noqa: FBT003  torch's own
+        torch.set_flush_denormal(True)
     try:
         return L.Trainer(
             accelerator="cpu" if on_cpu else config.accelerator,
