@@ -112,7 +112,7 @@ def _short(command: str) -> str:
     """The same, but for what would take minutes."""
     if not command.startswith("cepstra benchmark"):
         return command
-    less = re.sub(r"--(memory|runs) \d+", r"--\1 2", command)
+    less = re.sub(r"--runs \d+", "--runs 2", re.sub(r"--memory \d+", "--memory 20", command))
     return f"{less} --cold-runs 1 --seconds 0.5" + " --runs 1" * ("--runs" not in less)
 
 

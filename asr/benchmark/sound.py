@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import soundfile
 
+from audio.errors import AudioError
 from audio.reading import audio_info, read_audio
 
 if TYPE_CHECKING:
@@ -42,5 +43,7 @@ def shipped_sound() -> Sound:
 
 def sound_of(path: Path) -> Sound:
     """A recording of the user's, at its own rate, so that resampling it is timed. Raises AudioError."""
+    if str(path) == "-" or path.is_fifo():
+        raise AudioError(f"{path}: a pipe, which can be read only once; give a sound file")
     rate = audio_info(path).sample_rate
     return Sound(read_audio(path, sample_rate=rate), rate, str(path))

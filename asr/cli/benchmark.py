@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from asr.bundle import Bundle
     from asr.search.backend import Backend
@@ -58,7 +61,7 @@ def benchmark(
     memory: Annotated[
         int | None,
         typer.Option(
-            min=2, metavar="N", help="Does memory grow? So many utterances of 0.2 to 10 s.", show_default=False
+            min=20, metavar="N", help="Does memory grow? So many utterances of 0.2 to 10 s.", show_default=False
         ),
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all figures as JSON.")] = None,
@@ -86,6 +89,8 @@ def benchmark(
 
     if weights is not None and against is not Against.TORCH:
         raise typer.BadParameter("says nothing without --against torch", param_hint="--weights")
+    if threads and max(threads) > cores():
+        raise typer.BadParameter(f"{max(threads)}, but there are {cores()} cores", param_hint="--threads")
     if against is Against.TORCH and model is not None and weights is None:
         raise typer.BadParameter("torch needs --weights, a checkpoint of the model", param_hint="--against")
     check_outputs([("--json", json), ("--picture", picture)], [model, clip, weights, DEFAULT_BUNDLE, DEFAULT_WEIGHTS])
@@ -107,7 +112,7 @@ def benchmark(
         cold_runs=cold_runs,
         memory=memory or 0,
     )
-    with progress_bar("timing") as (start, advance):
+    with _cleaning_up(), progress_bar("timing") as (start, advance):
         start(plan.rounds)
         report = run(
             bundle, model or DEFAULT_BUNDLE, sound, plan, others=others or (lambda _threads: ()), done=advance
@@ -120,6 +125,16 @@ def benchmark(
     if picture is not None:
         write_atomically(picture, draw(report, kind))
         out.print(Text(f"Picture: {picture}"), soft_wrap=True)
+
+
+@contextmanager
+def _cleaning_up() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does: child processes and temporary files go with it."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _torch(bundle: Bundle, weights: Path) -> Callable[[int], Sequence[tuple[str, Backend]]]:

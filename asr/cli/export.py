@@ -24,13 +24,13 @@ class Graph(StrEnum):
 
 def export(
     checkpoint: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="CHECKPOINT",
+            metavar="CHECKPOINT", show_default=False,
             help="best.ckpt of a training run, last.ckpt of one that goes on, weights (.safetensors), or, "
-            "with --graph all-in-one, a bundle.",
+            "with --graph all-in-one, a bundle; the one that ships without it.",
         ),
-    ],
+    ] = None,
     *,
     output: Annotated[
         Path | None,
@@ -81,8 +81,10 @@ def export(
     from asr.cli.extras import needs
     from asr.cli.outputs import check_outputs
 
+    if checkpoint is None:
+        checkpoint = _shipped(graph)
     if output is None:
-        output = Path("model.onnx" if graph is Graph.ALL_IN_ONE else "model.cepstra")
+        output = Path(_WRITTEN[graph])
     alone = output.suffix == ".safetensors"
     manifests = manifest or []
     _check_together(alone=alone, half=half, int8=int8, measured=bool(manifests), bounded=max_wer_loss is not None)
@@ -121,6 +123,22 @@ def export(
     print(size.format(output.stat().st_size / 1e6) + f", {_told(exported)}")
 
 
+_WRITTEN: dict[Graph | None, str] = {
+    Graph.ALL_IN_ONE: "model.onnx",
+    Graph.STREAMING: "model.stream.onnx",
+    None: "model.cepstra",
+}
+
+
+def _shipped(graph: Graph | None) -> Path:
+    """The model that ships, of which one graph can be made; anything else is made of a checkpoint."""
+    from asr.recognizer import DEFAULT_BUNDLE
+
+    if graph is not Graph.ALL_IN_ONE:
+        raise typer.BadParameter("give best.ckpt of a training run, or weights (.safetensors)", param_hint="CHECKPOINT")
+    return DEFAULT_BUNDLE
+
+
 def _check_together(*, alone: bool, half: bool, int8: bool, measured: bool, bounded: bool) -> None:
     """Raise BadParameter for options that say nothing, or contradict each other."""
     if half and int8:
@@ -148,6 +166,12 @@ def _check_kind(checkpoint: Path, output: Path, graph: Graph | None) -> None:
             f"{checkpoint}: a bundle is exported already; --graph all-in-one makes one ONNX file of it",
             param_hint="CHECKPOINT",
         )
+    if graph is Graph.STREAMING and checkpoint.suffix == ".cepstra":
+        raise typer.BadParameter(
+            f"{checkpoint}: a bundle's encoder needs the whole sound; give the checkpoint of a model whose layers all "
+            "have windows",
+            param_hint="CHECKPOINT",
+        )
     if graph is Graph.ALL_IN_ONE and output.suffix in {".safetensors", ".cepstra"}:
         raise typer.BadParameter(f"{output}: one graph is an ONNX file; name it FILE.onnx", param_hint="--output")
 
@@ -156,15 +180,18 @@ def _check_ready(*, name: str | None, half: bool, int8: bool, measured: bool) ->
     """Raise BadParameter for options that a bundle has settled."""
     for option, given in (("--name", name is not None), ("--half", half), ("--int8", int8), ("--manifest", measured)):
         if given:
-            raise typer.BadParameter("a bundle has its own already; give a checkpoint", param_hint=option)
+            raise typer.BadParameter(
+                "a bundle has its name and precision already; give the checkpoint or weights that it was made of",
+                param_hint=option,
+            )
 
 
 def _of_bundle(path: Path, output: Path) -> None:
     """Write the one graph of a bundle, and say so."""
-    from asr.cli.extras import needs
+    from asr.cli.extras import needs_alone
     from asr.cli.outputs import check_outputs
 
-    needs("train", "onnx")
+    needs_alone("onnx")
     check_outputs([("--output", output)], [path])
     from rich.console import Console
 

@@ -36,7 +36,8 @@ class ModelConfig:
                 raise ConfigError(f"model: {name} is more than {most}, which no computer here could train")
         if not isinstance(self.windows, tuple) or not all(_is_count(w, least=0) for w in (self.splice, *self.windows)):
             raise ConfigError(
-                f"model: splice={self.splice!r} and windows={self.windows!r}: whole numbers, 0 or more, are expected"
+                f"model: splice={self.splice!r} and windows={self.windows!r}: a whole number and a tuple of them, 0 or "
+                "more, are expected"
             )
         if max(self.splice, *self.windows, 0) > _MOST["max_positions"]:
             raise ConfigError(f"model: splice and windows are at most {_MOST['max_positions']}")

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import math
 import shutil
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.errors import CepstraError
+from asr.bundle import MAX_BYTES
+from asr.errors import BundleError, CepstraError
 from asr.service.errors import NO_ROOM, STOPPING, BusyError, LateError
 from asr.service.handle import WorkerEndedError
 from asr.service.queue import Queue, Ticket
@@ -328,8 +330,11 @@ def _all_ready(started: list[Ready | BaseException]) -> Ready:
 
 
 def _copy(bundle: Path, copy: Path) -> None:
-    """Raises CepstraError."""
+    """Raises CepstraError; what can be no bundle is refused before it is copied, since it may have no end."""
     try:
+        status = bundle.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise BundleError(f"{bundle}: not a file, or larger than a bundle may be; name a bundle (.cepstra)")
         shutil.copyfile(bundle, copy)
     except OSError as error:
         if error.errno in NO_ROOM:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -49,7 +51,7 @@ def measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_figures_and_picture(tmp_path: Path) -> None:
     figures, picture = tmp_path / "figures.json", tmp_path / "figures.svg"
     code, output, error = attempt(
-        *QUICK, "--seconds", "2", "--memory", "6", "--json", str(figures), "--picture", str(picture)
+        *QUICK, "--seconds", "2", "--memory", "20", "--json", str(figures), "--picture", str(picture)
     )
     assert (code, error) == (0, None)
     assert max(map(len, output.split(f"Figures: {figures}")[0].splitlines())) <= 80
@@ -71,8 +73,8 @@ def test_figures_and_picture(tmp_path: Path) -> None:
     assert set(found["peak_operations_per_second"]["1"]) == {"float64", "float32", "int8"}
     assert [each["seconds"] for each in found["resident_mb"]] == [0.5, 2.0]
     assert found["cold_start"]["seconds"] == 2.0
-    assert found["memory"]["utterances"] == [0, 1, 2, 3, 4, 5, 6]
-    assert len(found["memory"]["resident_mb"]) == 7
+    assert found["memory"]["utterances"] == list(range(21))
+    assert len(found["memory"]["resident_mb"]) == 21
     words = [each.text for each in ET.parse(picture).getroot().iter() if each.text]  # noqa: S314  ours
     assert {"From file to text, warm, median", "Resident memory", "encoder", "utterances"} <= set(words)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.json", "figures.svg"]
@@ -157,11 +159,33 @@ def test_faults_come_before_the_work(options: list[str], message: str, tmp_path:
         ["--runs", "0"],
         ["--threads", "0"],
         ["--seconds", "0"],
-        ["--memory", "1"],
+        ["--memory", "19"],
     ],
 )
 def test_wrong_usage(options: list[str]) -> None:
     assert attempt(*options)[0] == 2
+
+
+@pytest.mark.usefixtures("measures_nothing")
+def test_a_pipe_is_refused_as_a_clip_since_it_is_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("-", str(tmp_path / "pipe")):
+        code, output, error = attempt("--clip", name)
+        assert code == 1
+        assert "can be read only once" in output + str(error)
+
+
+def test_sigterm_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "asr", "benchmark", "--seconds", "0.5", "--runs", "1", "--cold-runs", "1"]
+    running = subprocess.Popen([*command, "--memory", "100000"], env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not (begun := list(tmp_path.iterdir())) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert begun
+    running.terminate()
+    assert running.wait(60) == 143
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_broken_off_leaves_files_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

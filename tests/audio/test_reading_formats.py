@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -153,6 +154,22 @@ def test_a_second_recording_in_a_file_is_not_left_out_in_silence(container: str,
     with pytest.warns(AudioWarning, match="another recording follows the first in it and is left out; split"):
         assert len(read_audio(data + data)) == 3 * RATE
     assert len(read_audio(data + data, duration=1.0)) == RATE
+
+
+@pytest.mark.parametrize(("container", "subtype"), [("OGG", "OPUS"), ("OGG", "VORBIS"), ("MP3", "MPEG_LAYER_III")])
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.5, 0.8])
+def test_what_is_cut_short_is_no_second_recording(container: str, subtype: str, share: float) -> None:
+    data = written(np.random.default_rng(0).normal(scale=0.1, size=10 * RATE), container, subtype)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        read_audio(data[: round(share * len(data))])
+    assert not [each for each in told if "another recording" in str(each.message)]
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 1000])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_very_short_mp3_is_one_recording(count: int, channels: int) -> None:
+    assert len(read_audio(written(np.full((count, channels), 0.1), "MP3", "MPEG_LAYER_III"))) >= count
 
 
 @pytest.mark.parametrize("container", ["FLAC", "OGG", "AIFF", "CAF"])

@@ -11,7 +11,9 @@ let recorder = null;
 
 async function load() {
   const start = performance.now();
-  session = await ort.InferenceSession.create("model.onnx", { executionProviders: ["wasm"] });
+  const answer = await fetch("model.onnx");
+  if (!answer.ok) throw new Error("model.onnx isn't here; make it with: cepstra export --graph all-in-one -o model.onnx");
+  session = await ort.InferenceSession.create(await answer.arrayBuffer(), { executionProviders: ["wasm"] });
   record.disabled = file.disabled = false;
   document.body.dataset.ready = "";
   say(`model.onnx is loaded (${Math.round(performance.now() - start)} ms); the network is needed no more`);
@@ -32,6 +34,7 @@ async function transcribe(blob) {
   try {
     samples = await samplesOf(await blob.arrayBuffer());
   } catch {
+    text.textContent = ""; // what stands there was said in another file
     return say("that is no sound that this browser can read; open a WAV, FLAC, Ogg or MP3 file");
   }
   const start = performance.now();

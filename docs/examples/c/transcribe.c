@@ -2,6 +2,9 @@
  *
  *   cc -std=c11 -O2 -I ORT/include transcribe.c -o transcribe -L ORT/lib -lonnxruntime -Wl,-rpath,ORT/lib
  *
+ * ORT is an unpacked onnxruntime-linux-*.tgz of ONNX Runtime's releases (or osx, win), which has include and lib;
+ * Python's and npm's packages have the library, but no header.
+ *
  * The WAV file has 16-bit mono samples at the model's rate, 16 kHz. */
 #include <stdint.h>
 #include <stdio.h>

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.heard import written
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -72,9 +74,11 @@ class Live:
     def is_well(self) -> bool:
         """Ready, and a good request is answered well."""
         answer = self.transcribe()
-        return bool(self.health()["ready"]) and answer.status_code == 200 and answer.json()["text"] == (
-            "computer speed up"
-        )  # fmt: skip
+        return (
+            bool(self.health()["ready"])
+            and answer.status_code == 200
+            and answer.json()["text"] == written("computer_speed_up")
+        )
 
     def connect(self) -> socket.socket:
         """A client of no manners; reads give up after half a minute."""

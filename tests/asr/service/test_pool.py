@@ -33,6 +33,7 @@ from audio.reading import read_audio
 from tests.asr.service import standin
 from tests.asr.service.live import SAMPLES, SPEED_UP, children, is_zombie
 from tests.asr.service.standin import ENDS, GOOD, HANGS, NO_PICKLE, SLOW, UNREADABLE
+from tests.heard import written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -489,7 +490,7 @@ def test_real_workers_decode_what_the_recogniser_does_also_when_they_are_killed(
             await _is_at_work(pool, 2)
             for pid in children(os.getpid()):
                 os.kill(pid, signal.SIGKILL)
-            assert (await asked[0]).text == (await asked[2]).text == short.text == "computer speed up"
+            assert (await asked[0]).text == (await asked[2]).text == short.text == written("computer_speed_up")
             assert same(await asked[1])
             with pytest.raises(AudioError) as refused:
                 await asked[3]
@@ -519,9 +520,24 @@ def test_what_no_library_documents_costs_one_request_and_no_worker(
         timed = worker.answer(Transcribe((SPEED_UP, odd, SPEED_UP), Manner()))
         opened = worker.answer(Open(odd, tmp_path / "samples"))
     first, refused, last = timed.answer
-    assert first.text == last.text == "computer speed up"
+    assert first.text == last.text == written("computer_speed_up")
     for answer, faults in ((refused, timed.faults), (opened.answer, opened.faults)):
         assert isinstance(answer, ServiceError)
         assert "library" not in str(answer)  # that is for the log
         assert len(faults) == 1
         assert "a fault of a library" in faults[0]
+
+
+@pytest.mark.parametrize("model", ["/dev/zero", "/dev/null", "."])
+def test_what_is_no_bundle_is_refused_before_it_is_copied(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What /dev/zero gives has no end, and would fill the disk."""
+    monkeypatch.setattr("shutil.copyfile", lambda *_: pytest.fail("it was copied"))
+
+    async def test() -> None:
+        with pytest.raises(CepstraError, match=model):
+            async with _started(tmp_path, Path(model)):
+                pass
+
+    _run(test)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RATE = 16000
 SAMPLES = Path(__file__).resolve().parents[4] / "data_manifests" / "samples"
-TEXTS = ["please save the file", "five five two eight five", "computer speed up"]
+TEXTS = ["wake me up at nine twenty this evening", "five five two eight five", "please turn off the microwave"]
 OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
