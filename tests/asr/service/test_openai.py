@@ -39,7 +39,7 @@ SAMPLES = Path(__file__).resolve().parents[3] / "data_manifests" / "samples"
 ROWS = read_manifest(SAMPLES / "samples.jsonl")
 FILES = [SAMPLES / Path(row.audio_filepath).name for row in ROWS]
 (MICROWAVE,) = [file for file in FILES if "microwave" in file.name]
-(EVENING,) = [file for file in FILES if "evening" in file.name]
+(FASTER,) = [file for file in FILES if "speed_up" in file.name]
 WRITTEN = "please turn off the microwave"
 
 
@@ -180,13 +180,13 @@ def test_what_fails_before_a_stream_begins_has_its_status(client: openai.OpenAI,
 
 def test_words_of_the_prompt_are_heard(client: openai.OpenAI, recognizer: Recognizer) -> None:
     def ask(**wishes: Any) -> str:
-        return str(client.audio.transcriptions.create(model="cepstra", file=EVENING, **wishes).text)
+        return str(client.audio.transcriptions.create(model="cepstra", file=FASTER, **wishes).text)
 
-    plain, said = ask(), ROWS[FILES.index(EVENING)].text
-    assert plain != said == recognizer.sharing(boost={"evening": WEIGHT}).transcribe(EVENING).text
-    assert ask(prompt="evening") == ask(prompt="morning, noon; evening.") == said
+    plain, said = ask(), ROWS[FILES.index(FASTER)].text
+    assert plain != said == recognizer.sharing(boost={"speed": WEIGHT}).transcribe(FASTER).text
+    assert ask(prompt="speed") == ask(prompt="noon, kitchen; speed.") == said
     # What can't be boosted is left out; it's a prompt, and no list of words
-    assert ask(prompt="evening, 你好, \x00, " + "x" * 300) == said
+    assert ask(prompt="speed, 你好, \x00, " + "x" * 300) == said
     assert ask(prompt="") == ask(prompt="batteries") == plain
 
 

@@ -274,6 +274,7 @@ def test_a_long_recording_is_looked_at_in_parts(watched: Watched, tmp_path: Path
     expect(page.locator(".spectrum")).not_to_have_attribute("aria-label", re.compile("spectrogram, 0.00 s"))
     slider = page.get_by_role("slider")
     assert float(slider.input_value()) > 5
+    expect(page.locator("[data-playing]")).to_have_count(0)  # the picture follows what is heard
     slider.fill("0")
     expect(page.locator(".spectrum")).to_have_attribute("aria-label", re.compile("0.00 s to 10.00 s"))
 

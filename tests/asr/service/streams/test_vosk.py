@@ -47,7 +47,8 @@ def test_a_block_of_a_fifth_of_a_second_and_its_answer(serving: Any, talk: Any, 
         found = asyncio.run(conversation(server.address, config, as_bytes(talk, rate), 2 * (rate // 5)))
     assert all(set(answer) in ({"partial"}, {"text"}, {"text", "result"}) for answer in found)
     assert len(texts(found)) == 3
-    assert texts(found)[1:] == list(TEXTS[1:])
+    assert texts(found)[1] == TEXTS[1]
+    assert texts(found)[2].endswith("off the microwave")
     assert found[0] == {"partial": ""}
     for answer in found:
         if answer.get("text"):
@@ -62,7 +63,7 @@ def test_a_block_of_a_fifth_of_a_second_and_its_answer(serving: Any, talk: Any, 
 
 
 def test_what_is_left_comes_with_the_end(serving: Any, talk: Any) -> None:
-    spoken = talk[: round(2.4 * RATE)]  # no pause after the first command
+    spoken = talk[: round(3.5 * RATE)]  # no pause after the first command
     with serving(vosk.router()) as server:
         found = asyncio.run(
             conversation(server.address, '{"config": {"sample_rate": 16000.0, "words": 0}}', as_bytes(spoken), 8000)
