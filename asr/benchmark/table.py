@@ -28,7 +28,8 @@ def summary(report: Report) -> RenderableType:
         chosen = [each for each in report.latencies if each.threads == threads]
         plain = [each for each in chosen if each.backend == PLAIN]
         counted = _threads(threads)
-        parts += [Text(f"\nWarm, {counted}, {len(plain[0].runs)} runs"), _latency(report, plain)]
+        runs = len(plain[0].runs)
+        parts += [Text(f"\nWarm, {counted}, {runs} run{'s' if runs > 1 else ''}"), _latency(report, plain)]
         parts += [Text(f"Where the time goes, {counted}: medians in ms"), _stages(plain)]
         parts += _others(chosen, plain, counted)
         rates = ", ".join(f"{name} {value / 1e9:,.0f}" for name, value in report.peaks[threads].items())
