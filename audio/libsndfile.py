@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -28,7 +27,8 @@ _UNKNOWN = 1 << 60  # libsndfile's length of a stream that doesn't state any is 
 _RUN_UP = 0.5  # s: what lossy decoders need to hear before they are exact
 _LAST_PAGE = 10.0  # s: an Ogg page is shorter; libsndfile's seeks into the last one of Vorbis land 1 ms off
 _BLOCK = 1 << 14  # frames skipped at a time
-_FIRST_PAGE = 2  # the flag in an Ogg page's header that a recording begins
+_FIRST_PAGE = b"OggS\0\2"  # of an Ogg recording
+_SEARCHED = 1 << 17  # bytes, two pages
 _LONGEST_FRAME = 1441  # bytes, of MP3
 
 
@@ -120,18 +120,17 @@ class SndfileReader:
         at = self._window.tell()
         rest = self._window.at(at, 1 << 16)  # an Ogg page isn't longer
         self._window.seek(at)
-        if self.container == "OGG":  # what is cut short has pages left that libsndfile doesn't read
-            follows = any(rest[place + 5] & _FIRST_PAGE for place in _pages(rest))
+        if (
+            self.container == "OGG"
+        ):  # it has read the first page of what follows; what is cut short has other pages left
+            before = max(1, at - _SEARCHED)
+            follows = _FIRST_PAGE in self._window.at(before, at - before) + rest
+            self._window.seek(at)
         else:  # and the padding of a very short MP3 begins like a recording
             follows = self.container == "MP3" and is_other_sound(rest) and len(rest) > 2 * _LONGEST_FRAME
         warning = "another recording follows the first in it and is left out; split the file, or convert it with ffmpeg"
         if follows and warning not in self.warnings:
             self.warnings.append(warning)
-
-
-def _pages(data: bytes) -> list[int]:
-    """Where Ogg pages begin whose headers are there."""
-    return [m.start() for m in re.finditer(b"OggS", data) if m.start() + 6 <= len(data)]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import contextmanager
 from enum import StrEnum
@@ -92,6 +93,8 @@ def transcribe(
     from asr.writers import find_format
 
     named = files or []
+    if math.isnan(max_seconds):
+        raise typer.BadParameter("not a number", param_hint="--max-seconds")
     if not named and manifest is None:
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
     if named.count("-") > 1:

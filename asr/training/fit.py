@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from asr.errors import ConfigError, TrainingError
 from asr.model.transformer import count_parameters
-from asr.training.callbacks import OwnCores, Pictures, Throughput, WorstBatchFirst
+from asr.training.callbacks import NoDenormals, OwnCores, Pictures, Throughput, WorstBatchFirst
 from asr.training.console import duration, near, rank, say
 from asr.training.module import Recogniser
 from asr.training.progress import Display
@@ -103,8 +103,8 @@ def _trainer(config: TrainConfig, callbacks: list[L.Callback]) -> L.Trainer:
     if on_cpu and config.devices > 1:  # processes share the cores
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
         callbacks = [OwnCores(), *callbacks]
-    if on_cpu:  # softmax of scores that are far apart gives denormal numbers, which took 7 % of a step
-        torch.set_flush_denormal(True)
+    if on_cpu:
+        callbacks = [NoDenormals(), *callbacks]
     try:
         return L.Trainer(
             accelerator="cpu" if on_cpu else config.accelerator,

@@ -228,7 +228,7 @@ def test_a_model_that_sees_everything_is_refused_with_its_windows(toy: Toy, tmp_
     ("options", "told"),
     [
         (["-o", "a.cepstra"], "--output: a.cepstra: a streaming encoder is an ONNX file; name it FILE.onnx"),
-        ([], "name it FILE.onnx"),
+        (["-o", "a.safetensors"], "name it FILE.onnx"),
         (["-o", "a.onnx", "--half"], "--graph: a streaming encoder is in float32"),
         (["-o", "a.onnx", "--int8"], "--graph: a streaming encoder is in float32"),
     ],
