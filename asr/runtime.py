@@ -92,8 +92,9 @@ def open_session(graph: bytes, name: str, threads: int) -> ort.InferenceSession:
     options.log_severity_level = 4
     # A thread that spins between two operators takes a core from everyone else on a small board
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Clips differ in length: an arena would keep what the longest one needed
-    options.enable_cpu_mem_arena = False
+    # Clips differ in length: an arena would keep what the longest one needed, and a plan of memory would be made for
+    # each new length and never forgotten: 4 kB for every utterance
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     try:
         # Without the fallback, which prints to standard output what it then raises all the same
         session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)

@@ -233,6 +233,7 @@ def _session() -> Any:  # noqa: ANN401  ONNX Runtime has no types
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the network is too small to be shared out
+    options.enable_mem_pattern = False  # one would be kept for each length
     return onnxruntime.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
 
 

@@ -11,6 +11,7 @@ from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.search import Backend, SearchOptions, beam, decode
 from asr.search.backend import Cache, pad
+from audio import vad
 
 if TYPE_CHECKING:
     from asr.bundle import Bundle
@@ -123,3 +124,13 @@ def test_clips_are_padded_with_zeros() -> None:
     assert lengths.tolist() == [3, 0, 2]
     assert pad([np.zeros(0, np.float32)])[0].shape == (1, 1)  # runtimes need one sample at least
     assert pad([])[0].shape == (0, 1)
+
+
+def test_sessions_keep_nothing_for_each_length(toy: tuple[Trained, Bundle]) -> None:
+    """A plan of memory for each new shape would grow by 4 kB with every utterance; an arena by the longest one."""
+    backend = OnnxBackend(toy[1], threads=1)
+    for session in (backend._encoder, backend._decoder, vad._session()):
+        options = session.get_session_options()
+        assert not options.enable_mem_pattern
+        if session is not vad._session():
+            assert not options.enable_cpu_mem_arena
