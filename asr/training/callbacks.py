@@ -118,8 +118,13 @@ class NoDenormals(L.Callback):
         torch.set_flush_denormal(True)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Also where the training failed."""
+        """Where it came to its end."""
         del trainer, pl_module, stage
+        torch.set_flush_denormal(False)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        """Where it didn't."""
+        del trainer, pl_module, exception
         torch.set_flush_denormal(False)
 
 
