@@ -11,15 +11,13 @@ import onnxruntime as ort
 
 from asr.errors import BundleError
 from asr.graph_outputs import check_memory, check_step
-from asr.search.backend import Cache, Memory, pad
+from asr.search.backend import AT_ONCE, Cache, Memory, pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from asr.bundle import Bundle
     from asr.search.backend import Floats, Ints
-
-AT_ONCE = 24  # tokens, for which a step takes two to three times as long as for one
 
 
 class OnnxBackend:

@@ -148,6 +148,11 @@ def mel_matrix(spec: MfccSpec) -> Table:
     return _constant(triangles)
 
 
+def spectrum_bins(spec: MfccSpec) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Numbers of the DFT's bins that matter, those that a mel filter or the energy reads."""
+    return np.flatnonzero(mel_matrix(spec).any(axis=0) | (spec.c0 == "energy"))
+
+
 def _htk_mel(hz: Table) -> Table:
     """O'Shaughnessy (1987), as HTK and Kaldi write it."""
     return np.asarray(1127 * np.log1p(hz / 700))

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from audio.errors import CepstraError
-from audio.mfcc import MfccSpec, Table, dct_matrix, log_unit, mel_matrix, window
+from audio.mfcc import MfccSpec, Table, dct_matrix, log_unit, mel_matrix, spectrum_bins, window
 
 MOST_BLOCKS = 16  # into which a frame is cut
 
@@ -177,11 +177,6 @@ class Mfcc(nn.Module):
 def _only(valid: Tensor | None, values: Tensor) -> Tensor:
     """The values, and zero where they aren't valid."""
     return values if valid is None else torch.where(valid, values, torch.zeros_like(values))
-
-
-def spectrum_bins(spec: MfccSpec) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Numbers of the DFT's bins that matter, those that a mel filter or the energy reads."""
-    return np.flatnonzero(mel_matrix(spec).any(axis=0) | (spec.c0 == "energy"))
 
 
 def _frame_to_spectrum(spec: MfccSpec, bins: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto
 
-from asr.runtime import AT_ONCE
+from asr.search.backend import AT_ONCE
 from asr.search.greedy import WARY
 from asr.search.hypothesis import BLANK, BOS, EOS
 from export import ctc_graph

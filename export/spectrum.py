@@ -9,8 +9,7 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-from audio.mfcc import window
-from audio.mfcc_torch import spectrum_bins
+from audio.mfcc import spectrum_bins, window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from audio.mfcc import mel_matrix
+from audio.mfcc import spectrum_bins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +33,7 @@ def weights_precision(bundle: Bundle) -> Precision:
 
 def front_end_work(spec: MfccSpec, samples: int) -> Work:
     """Of one clip: frames to spectra (one matrix), to mel bands, to cepstra."""
-    mel = mel_matrix(spec)
-    bins = int(np.count_nonzero(mel.any(axis=0) | (spec.c0 == "energy")))
+    bins = len(spectrum_bins(spec))
     frame = spec.frame * 2 * bins + bins * spec.n_mels + spec.n_mels * spec.n_cepstra
     return Counter({FRONT_END: 2 * spec.frames(samples) * frame})
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
 import onnxruntime
 
-
-def cores() -> int:
-    """That this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
+from asr.manifest.parallel import cores
 
 
 def machine() -> dict[str, str | int]:

@@ -73,7 +73,6 @@ def benchmark(
     from rich.console import Console
     from rich.text import Text
 
-    from asr.benchmark.machine import cores
     from asr.benchmark.picture import draw, picture_format
     from asr.benchmark.run import LENGTHS, Plan, run
     from asr.benchmark.sound import shipped_sound, sound_of
@@ -84,6 +83,7 @@ def benchmark(
     from asr.cli.outputs import check_outputs
     from asr.cli.progress import progress_bar
     from asr.files import write_atomically
+    from asr.manifest.parallel import cores
     from asr.recognizer import DEFAULT_BUNDLE, DEFAULT_WEIGHTS
     from asr.writers import to_json
 

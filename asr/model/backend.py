@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from asr.search.backend import Cache, Memory, pad
+from asr.search.backend import AT_ONCE, Cache, Memory, pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class TorchBackend:
     """Runs in float32 on the model's device; the model is to be in evaluation mode."""
 
-    at_once = 32
+    at_once = AT_ONCE
 
     def __init__(self, model: Transformer) -> None:
         self.model = model

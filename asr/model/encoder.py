@@ -64,8 +64,7 @@ class Encoder(nn.Module):
     def without_padding(self, features: Tensor) -> Tensor:
         """The memory (B, T, D) of utterances of one length, (B, F, C): what is exported."""
         x = self._embed(features)
-        steps = torch.arange(x.shape[1], device=x.device)
-        distance = (steps[:, None] - steps[None]).abs()  # (T, T)
+        distance = _distances(torch.arange(x.shape[1], device=x.device))
         return self._mix(x, {0: None, **{w: unseen(distance <= w) for w in set(self.config.windows) - {0}}})
 
     def _embed(self, features: Tensor) -> Tensor:
@@ -88,9 +87,14 @@ def attention_masks(size: int, lengths: Tensor, windows: tuple[int, ...]) -> dic
     Every position may look at itself, also on padding: a row with nothing to see would be not-a-number.
     """
     steps = torch.arange(size, device=lengths.device)
-    distance = (steps[:, None] - steps[None]).abs()  # (T, T)
+    distance = _distances(steps)
     valid = (steps < lengths[:, None])[:, None, None]  # (B, 1, 1, T)
     masks = {0: valid | (distance == 0)}
     for window in set(windows) - {0}:
         masks[window] = (valid & (distance <= window)) | (distance == 0)
     return masks
+
+
+def _distances(steps: Tensor) -> Tensor:
+    """Between all positions, (T,) -> (T, T)."""
+    return (steps[:, None] - steps[None]).abs()
