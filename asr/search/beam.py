@@ -151,7 +151,7 @@ def _likeliest(partial: _Partial, scores: Floats, options: SearchOptions, *, may
     """Tokens to go on with where any text may be written."""
     if not may_grow:
         return np.array([EOS])
-    possible = candidates(scores, options)
+    possible = [t for t in np.unique(candidates(scores[None], options)) if np.isfinite(scores[t])]
     return np.array([t for t in possible if t == EOS or not repeats(partial.tokens, int(t), options.repeat_limit)])
 
 

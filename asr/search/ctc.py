@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from asr.search.hypothesis import BLANK, EOS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asr.search.backend import Floats, Ints
 
 NEVER = np.float64(-1e30)  # log of zero that can be added to
@@ -34,48 +36,59 @@ class PrefixScorer:
 
     def __init__(self, log_probs: Floats) -> None:
         """log_probs: (T, V) of the utterance, without padding."""
-        self.log_probs = np.maximum(log_probs, UNLIKELY, dtype=np.float64)
-        self.total_blank = np.cumsum(self.log_probs[:, BLANK])  # (T,)
+        # A token's positions side by side, since all of them are asked for at once
+        self.log_probs = np.maximum(log_probs.T, UNLIKELY, dtype=np.float64, order="C")  # (V, T)
+        self.total_blank = np.cumsum(self.log_probs[BLANK])  # (T,)
 
     def start(self) -> PrefixState:
         """The empty prefix."""
-        return PrefixState(np.full(len(self.log_probs), NEVER), self.total_blank, 0.0)
+        return PrefixState(np.full(len(self.total_blank), NEVER), self.total_blank, 0.0)
 
     def scores(self, state: PrefixState, last: int, candidates: Ints) -> Doubles:
         """Log-probabilities (C,) that the text begins with the prefix and each of these tokens.
 
         last: the prefix' last token, or -1. The end of the text scores as the whole prefix' probability.
         """
-        either = np.logaddexp(state.non_blank, state.blank)  # (T,)
-        paths = self.log_probs[:, candidates] + _entry(either, last)[:, None]  # (T, C)
-        again = candidates == last
-        if again.any():  # before a repeated token there must be a blank
-            paths[:, again] = self.log_probs[:, [last]] + _entry(state.blank, last)[:, None]
-        most = paths.max(axis=0)
-        scores: Doubles = most + np.log(np.exp(paths - most).sum(axis=0))
-        scores[candidates == EOS] = either[-1]
+        scores: Doubles = self.scores_of_each([state], [last], candidates[None])[0]
         return scores
+
+    def scores_of_each(self, states: Sequence[PrefixState], last: Sequence[int], candidates: Ints) -> Doubles:
+        """The same of several prefixes: for each its last token and candidates (S, C) -> (S, C)."""
+        blank = np.array([state.blank for state in states])  # (S, T)
+        either = np.logaddexp([state.non_blank for state in states], blank)
+        paths = self.log_probs[candidates]  # (S, C, T)
+        first = np.where(np.array(last) < 0, 0.0, NEVER)
+        entries = paths + _entry(either, first)[:, None]
+        again = candidates == np.array(last)[:, None]
+        if again.any():  # before a repeated token there must be a blank
+            entries[again] = paths[again] + _entry(blank, first)[again.nonzero()[0]]
+        most = entries.max(axis=2)
+        scores: Doubles = most + np.log(np.exp(entries - most[:, :, None]).sum(axis=2))
+        return np.where(candidates == EOS, either[:, -1:], scores)
 
     def extend(self, state: PrefixState, last: int, token: int, score: float | None = None) -> PrefixState:
         """The prefix with one token more, not the end. score: what `scores` gave for it, where it is known."""
         if score is None:
             score = float(self.scores(state, last, np.array([token]))[0])
         before = state.blank if token == last else np.logaddexp(state.non_blank, state.blank)
-        non_blank = _recur(_entry(before, last), self.log_probs[:, token])
-        return PrefixState(non_blank, _recur(_entry(non_blank, 0), self.log_probs[:, BLANK]), score)
+        stay = self.log_probs[token]
+        non_blank = _recur(_entry(before, 0.0 if last < 0 else NEVER), stay, np.cumsum(stay))
+        blank = _recur(_entry(non_blank, NEVER), self.log_probs[BLANK], self.total_blank)
+        return PrefixState(non_blank, blank, score)
 
 
-def _entry(before: Doubles, last: int) -> Doubles:
-    """A token's first position is one after the prefix, or the very first where there is none. (T,) -> (T,)."""
+def _entry(before: Doubles, first: Doubles | float) -> Doubles:
+    """A token's first position is one after the prefix, (…, T), or the very first: by `first`, 0 without a prefix."""
     entry = np.empty_like(before)
-    entry[0] = NEVER if last >= 0 else 0.0
-    entry[1:] = before[:-1]
+    entry[..., 0] = first
+    entry[..., 1:] = before[..., :-1]
     return entry
 
 
-def _recur(entry: Doubles, stay: Doubles) -> Doubles:
-    """Solves y[t] = log(exp(y[t-1]) + exp(entry[t])) + stay[t], y[-1] = log 0, as a sum relative to all of stay."""
-    total = np.cumsum(stay)
+def _recur(entry: Doubles, stay: Doubles, total: Doubles) -> Doubles:
+    """Solves y[t] = log(exp(y[t-1]) + exp(entry[t])) + stay[t], y[-1] = log 0, as a sum relative to total, all of stay
+    up to t.
+    """
     solved: Doubles = np.logaddexp.accumulate(entry - (total - stay)) + total
     return solved
 

@@ -7,16 +7,17 @@ give; a clear command needs one step in place of one for each token.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asr.search.ctc import PrefixScorer, collapse
+from asr.search.ctc import UNLIKELY, PrefixScorer, collapse
 from asr.search.hypothesis import BLANK, BOS, EOS, LONGEST_GROUP, Hypothesis, SearchOptions, repeats
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asr.search.backend import Backend, Cache, Floats, Ints, Memory
     from asr.search.guide import Guide
 
@@ -46,13 +47,16 @@ def greedy(
 
 
 def candidates(scores: Floats, options: SearchOptions) -> Ints:
-    """The likeliest tokens, and the end. scores: (V,), -inf for what can't come.
+    """The likeliest tokens of each row (S, V), -inf for what can't come, and the end: (S, C), ascending.
 
-    Some to spare: CTC may prefer others than the decoder does, and a loop forbids one token per group size.
+    The end comes twice where it is one of the likeliest. Some are to spare: CTC may prefer others than the decoder
+    does, and a loop forbids one token per group size.
     """
-    count = min(len(scores), 2 * options.beam + LONGEST_GROUP)
-    likeliest = {EOS, *np.argpartition(-scores, count - 1)[:count].tolist()}
-    return np.array([token for token in sorted(likeliest) if token == EOS or math.isfinite(scores[token])])
+    count = min(scores.shape[1], 2 * options.beam + LONGEST_GROUP)
+    possible = np.full((len(scores), count + 1), EOS)
+    possible[:, :count] = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    possible.sort(axis=1)
+    return possible
 
 
 def forbid(scores: Floats) -> None:
@@ -62,16 +66,13 @@ def forbid(scores: Floats) -> None:
 
 def _read(backend: Backend, cache: Cache, text: _Text, most: int) -> Cache:
     """The decoder reads the latest token and a draft of at most so many; as much is written as is its own choice."""
-    before = len(text.tokens)
     draft = text.draft(most)
     latest = text.tokens[-1] if text.tokens else BOS
     scores, longer = backend.step(np.array([[latest, *draft]], np.int64), cache)
     forbid(scores)
-    for i in range(len(draft) + 1):
-        token = text.write(scores[0, i])
-        if text.over or i == len(draft) or token != draft[i]:
-            break
-    return longer.until(before + 1 + i)
+    text.write(draft, scores[0])
+    own = 0 if text.over else 1  # the token that wasn't in the draft, unless it was the end
+    return longer.until(1 + len(text.tokens) - own)
 
 
 class _Text:
@@ -82,7 +83,7 @@ class _Text:
         self.tokens: list[int] = []
         self.over = False
         self._log_probs: list[float] = []
-        self._sum = self._bonus = 0.0  # of the decoder's log-probabilities, and of what the guide thought
+        self._score = self._bonus = 0.0  # by CTC, of the text so far; the sum of what the guide thought
         self._options, self._limit = options, limit
         self._guide, self._thoughts = guide, None if guide is None else guide.start()
         self._best = ctc.argmax(axis=1)  # (T,)
@@ -97,49 +98,75 @@ class _Text:
         last, start = BLANK, 0
         if self.tokens:
             last, start = self.tokens[-1], int(self._ctc.non_blank.argmax()) + 1
-        return list(collapse(self._best[start:], last)[:most])
+        return list(takewhile(lambda token: token > EOS, collapse(self._best[start:], last)[:most]))
 
-    def write(self, log_probs: Floats) -> int:
-        """Choose the next token. log_probs: (V,) the decoder's."""
-        thought = None if self._guide is None else self._guide.scores(self._thoughts)
-        token = self._choose(log_probs, thought)
-        self._log_probs.append(float(log_probs[token]))
-        self._sum += self._log_probs[-1]
-        self._bonus += 0.0 if thought is None else float(thought[token])
-        last = self.tokens[-1] if self.tokens else -1
-        if token == EOS:
-            self.over = True
-            if self._options.ctc_weight:
-                self._ctc = replace(self._ctc, score=float(self._scorer.scores(self._ctc, last, np.array([EOS]))[0]))
-            return token
-        # Without a share in the score CTC still says where the text so far ends, for the draft
-        self._ctc = self._scorer.extend(self._ctc, last, token)
-        self.tokens.append(token)
-        if self._guide is not None:
-            self._thoughts = self._guide.advance(self._thoughts, token)
-        return token
+    def write(self, draft: Sequence[int], log_probs: Floats) -> None:
+        """Choose token after token, as long as the draft had it; the first that it hadn't is the last.
+
+        log_probs: (S, V) the decoder's, for each token of the draft and what comes behind it.
+        """
+        own = log_probs.argmax(axis=1)
+        start, agreed = 0, True
+        while agreed and start < len(log_probs) and not self.over:
+            stop = start  # where the decoder alone would write something else: hardly more of the draft will be written
+            while stop < len(draft) and own[stop] == draft[stop]:
+                stop += 1
+            agreed = self._write(draft[start : stop + 1], log_probs[start : stop + 1])
+            start = stop + 1
 
     def hypothesis(self) -> Hypothesis:
         """The text, once it is over."""
         weighs = bool(self._options.ctc_weight)
         log_probs = tuple(self._log_probs)
-        score = self._options.score(log_probs, self._ctc.score if weighs else 0.0, self._bonus)
-        return Hypothesis(tuple(self.tokens), log_probs, score, ctc=self._ctc.score if weighs else None)
+        score = self._options.score(log_probs, self._score, self._bonus)
+        return Hypothesis(tuple(self.tokens), log_probs, score, ctc=self._score if weighs else None)
 
-    def _choose(self, log_probs: Floats, thought: Floats | None) -> int:
+    def _write(self, draft: Sequence[int], log_probs: Floats) -> bool:
+        """The same for tokens that are judged together; the last may have nothing in the draft. Says if all had."""
+        before = [self.tokens[-1] if self.tokens else -1, *draft][: len(log_probs)]
+        states, thoughts = [self._ctc], [self._thoughts]
+        for last, token in pairwise(before):
+            states.append(self._scorer.extend(states[-1], last, token, 0.0))
+            if self._guide is not None:
+                thoughts.append(self._guide.advance(thoughts[-1], token))
+        bonus = None if self._guide is None else np.array([self._guide.scores(state) for state in thoughts])  # (S, V)
+        possible = candidates(log_probs if bonus is None else log_probs + bonus, self._options)  # (S, C)
+        each = np.arange(len(possible))[:, None]
+        decoder = log_probs[each, possible]
+        weight = self._options.ctc_weight
+        # No weight times minus infinity would be no number
+        joint = np.where(np.isfinite(decoder), (1 - weight) * np.maximum(decoder, UNLIKELY, dtype=np.float64), -np.inf)
+        ctc = None
+        if weight:
+            ctc = self._scorer.scores_of_each(states, before, possible)
+            joint += weight * ctc
+        if bonus is not None:
+            joint += bonus[each, possible]
+        for i, best_first in enumerate(np.argsort(-joint, axis=1, kind="stable")):
+            token = self._first_allowed(possible[i, best_first])
+            at = int(np.searchsorted(possible[i], token))
+            self._log_probs.append(float(decoder[i, at]))
+            self._score = 0.0 if ctc is None else float(ctc[i, at])
+            if bonus is not None:
+                self._bonus += float(bonus[i, token])
+            if token == EOS:
+                self.over = True
+                return False
+            self.tokens.append(token)
+            if i == len(log_probs) - 1 or token != draft[i]:
+                # Without a share in the score CTC still says where the text so far ends, for the draft
+                self._ctc = self._scorer.extend(states[i], before[i], token, self._score)
+                if self._guide is not None:
+                    self._thoughts = self._guide.advance(thoughts[i], token)
+                return i < len(draft) and token == draft[i]
+        raise AssertionError
+
+    def _first_allowed(self, best_first: Ints) -> int:
+        """The best token that may be written here."""
         if len(self.tokens) >= self._limit:
             return EOS
-        possible = candidates(log_probs if thought is None else log_probs + thought, self._options)
-        weight = self._options.ctc_weight
-        scores = (1 - weight) * (self._sum + log_probs[possible].astype(np.float64))
-        if thought is not None:
-            scores += self._bonus + thought[possible]
-        if weight:
-            last = self.tokens[-1] if self.tokens else -1
-            scores += weight * self._scorer.scores(self._ctc, last, possible)
         tokens = tuple(self.tokens)
-        for i in np.argsort(-scores, kind="stable"):
-            token = int(possible[i])
+        for token in best_first.tolist():
             if token == EOS or not repeats(tokens, token, self._options.repeat_limit):
                 break
-        return token
+        return int(token)
