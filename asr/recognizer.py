@@ -327,7 +327,7 @@ class Recognizer:
         spec, tokenizer = self.bundle.front_end, self.bundle.tokenizer
         seconds = [len(samples) / spec.sample_rate for samples in batch]
         memory = self._backend.encode(batch)
-        position = spec.hop * self.bundle.model.stride / spec.sample_rate  # seconds
+        position = spec.hop * self.bundle.model.frames_per_position / spec.sample_rate  # seconds
         found: Sequence[tuple[Meaning | None, Hypothesis | None]] = (
             [(None, hypothesis) for hypothesis in decode(self._backend, memory, seconds, self.options, self._guide)]
             if held is None

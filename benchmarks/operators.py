@@ -33,7 +33,7 @@ def feeds(bundle: Bundle, seconds: float, new_tokens: int) -> dict[str, dict[str
     rng = np.random.default_rng(0)
     samples = (0.1 * rng.normal(size=(1, int(seconds * bundle.front_end.sample_rate)))).astype(np.float32)
     model = bundle.model
-    positions = -(-bundle.front_end.frames(samples.shape[1]) // model.stride)
+    positions = model.memory_length(bundle.front_end.frames(samples.shape[1]))
     old = "lengths" in {value.name for value in _session(bundle.encoder).get_inputs()}  # format 1
     sound = {"samples": samples, **({"lengths": np.array([samples.shape[1]])} if old else {})}
     shape = (model.decoder_layers, 1, model.heads, positions, model.d_model // model.heads)

@@ -44,13 +44,14 @@ def encoder_work(config: ModelConfig, features: int, frames: int, vocabulary: in
     weights: in which precision products by weights are done; attention, and the convolution, are float32.
     """
     d = config.d_model
-    positions = -(-frames // config.stride)
-    splice = positions * features * (config.stride + 2 * config.splice) * d
+    positions = config.memory_length(frames)  # of the memory
+    below = positions * config.frames_per_position // config.stride
+    at = [below if i < config.halve_after else positions for i in range(config.encoder_layers)]  # of each layer
+    splice = below * features * (config.stride + 2 * config.splice) * d
     layer = 4 * d * d + 2 * d * config.encoder_ff  # queries, keys, values, output; feed-forward
-    by_weights = positions * (config.encoder_layers * layer + config.decoder_layers * 2 * d * d + d * vocabulary)
-    pairs = sum(
-        _pairs(positions, config.windows[i] if i < len(config.windows) else 0) for i in range(config.encoder_layers)
-    )
+    halving = positions * 2 * d * d if config.halve_after else 0
+    by_weights = sum(at) * layer + halving + positions * (config.decoder_layers * 2 * d * d + d * vocabulary)
+    pairs = sum(_pairs(at[i], config.windows[i] if i < len(config.windows) else 0) for i in range(config.encoder_layers))
     return Counter({weights: 2 * by_weights}) + Counter({"float32": 2 * (splice + pairs * 2 * d)})
 
 

@@ -23,6 +23,7 @@ class ModelConfig:
     splice: int = 5  # frames that a position sees to either side of its own
     # Positions that each encoder layer sees to either side, lowest layer first; 0, and layers beyond the list: all
     windows: tuple[int, ...] = (4, 4, 8, 16)
+    halve_after: int = 0  # encoder layers, lowest first, after which two positions become one; 0: they never do
     activation: Literal["relu", "gelu"] = "relu"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: int = 2048  # for learned positions only: 61 s, and as many tokens
@@ -39,6 +40,11 @@ class ModelConfig:
                 f"model: splice={self.splice!r} and windows={self.windows!r}: a whole number and a tuple of them, 0 or "
                 "more, are expected"
             )
+        if not _is_count(self.halve_after, least=0) or self.halve_after >= self.encoder_layers:
+            raise ConfigError(
+                f"model: halve_after={self.halve_after!r} is not a whole number from 0 to {self.encoder_layers - 1}, one "
+                "less than encoder_layers"
+            )
         if max(self.splice, *self.windows, 0) > _MOST["max_positions"]:
             raise ConfigError(f"model: splice and windows are at most {_MOST['max_positions']}")
         if self.d_model % self.heads or (self.d_model // self.heads) % 2:
@@ -47,6 +53,15 @@ class ModelConfig:
             raise ConfigError(f"model: dropout={self.dropout!r} is not in [0, 1)")
         if self.activation not in ("relu", "gelu") or self.positions not in ("sinusoidal", "learned"):
             raise ConfigError("model: activation is relu or gelu, positions is sinusoidal or learned")
+
+    @property
+    def frames_per_position(self) -> int:
+        """Frames from one position of the encoder's memory to the next."""
+        return self.stride * (2 if self.halve_after else 1)
+
+    def memory_length(self, frames: int) -> int:
+        """Of the encoder's memory of so many frames."""
+        return -(-frames // self.frames_per_position)
 
     @property
     def look_ahead(self) -> int | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from asr.model.layers import FeedForward, LockedDropout, Positions, SelfAttention, unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from asr.model.config import ModelConfig
 
@@ -36,7 +36,10 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Splices frames into positions, then lets them look at each other: narrowly below, everywhere above."""
+    """Splices frames into positions, then lets them look at each other: narrowly below, everywhere above.
+
+    Half way up two positions may become one: half the work above, and half the memory for the decoder to look at.
+    """
 
     def __init__(self, config: ModelConfig, n_features: int) -> None:
         super().__init__()
@@ -49,34 +52,54 @@ class Encoder(nn.Module):
         self.dropout = LockedDropout(config.dropout)
         layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.layers = cast("list[EncoderLayer]", layers)  # ModuleList says nothing of what it holds
+        self.halve = nn.Linear(2 * config.d_model, config.d_model) if config.halve_after else None
         self.norm = nn.LayerNorm(config.d_model)
 
     def forward(self, features: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
         """Encoder memory of a padded batch.
 
         features: (B, F, C), zero beyond each of the lengths frames (B,).
-        Returns memory (B, T, D) with T = ceil(F / stride), and its lengths (B,).
+        Returns memory (B, T, D) with T = config.memory_length(F), and its lengths (B,).
         """
+        per_position = self.config.frames_per_position
+        lengths = (frames + per_position - 1) // per_position  # (B,)
         x = self._embed(features)
-        lengths = (frames + self.config.stride - 1) // self.config.stride  # (B,)
-        return self._mix(x, attention_masks(x.shape[1], lengths, self.config.windows)), lengths
+
+        def masks(size: int, halvings: int) -> dict[int, Tensor]:
+            return attention_masks(size, lengths * 2**halvings, self.config.windows)
+
+        return self._mix(x, masks), lengths
 
     def without_padding(self, features: Tensor) -> Tensor:
         """The memory (B, T, D) of utterances of one length, (B, F, C): what is exported."""
         x = self._embed(features)
-        distance = _distances(torch.arange(x.shape[1], device=x.device))
-        return self._mix(x, {0: None, **{w: unseen(distance <= w) for w in set(self.config.windows) - {0}}})
+
+        def masks(size: int, halvings: int) -> dict[int, Tensor | None]:
+            del halvings
+            distance = _distances(torch.arange(size, device=x.device))
+            return {0: None, **{w: unseen(distance <= w) for w in set(self.config.windows) - {0}}}
+
+        return self._mix(x, masks)
 
     def _embed(self, features: Tensor) -> Tensor:
         stride, splice = self.config.stride, self.config.splice
-        padded = F.pad(features.transpose(1, 2), (splice, splice + stride - 1))  # (B, C, F + 12)
+        whole = self.config.frames_per_position
+        padded = F.pad(features.transpose(1, 2), (splice, splice + whole - 1))  # (B, C, F + 12)
         x = self.splice(padded).transpose(1, 2) * self.input_scale  # (B, T, D)
+        if self.halve is not None:  # an even number of them
+            x = x[:, : x.shape[1] // 2 * 2]
         embedded: Tensor = self.dropout(self.positions(x))
         return embedded
 
-    def _mix(self, x: Tensor, masks: Mapping[int, Tensor | None]) -> Tensor:
+    def _mix(self, x: Tensor, masks: Callable[[int, int], Mapping[int, Tensor | None]]) -> Tensor:
+        """masks: of so many positions, which are to be halved so often yet."""
+        config = self.config
+        seen = masks(x.shape[1], 1 if config.halve_after else 0)
         for i, layer in enumerate(self.layers):
-            x = layer(x, masks[self.config.windows[i] if i < len(self.config.windows) else 0])
+            if self.halve is not None and i == config.halve_after:
+                x = self.halve(x.reshape(x.shape[0], -1, 2 * config.d_model))
+                seen = masks(x.shape[1], 0)
+            x = layer(x, seen[config.windows[i] if i < len(config.windows) else 0])
         mixed: Tensor = self.norm(x)
         return mixed
 

@@ -54,11 +54,20 @@ def unseen(mask: Tensor) -> Tensor:
     return torch.where(mask, 0.0, UNSEEN)
 
 
+def peak_scores(q: Tensor, k: Tensor) -> Tensor:
+    """The largest score of each head, by magnitude. (B, H, Q, K), (B, H, S, K) -> (H,)."""
+    scores = (q.detach() * q.shape[3] ** -0.5) @ k.detach().transpose(2, 3)
+    peaks: Tensor = scores.abs().amax(dim=(0, 2, 3)).float()
+    return peaks
+
+
 class SelfAttention(nn.Module):
     """Multi-head attention of a sequence to itself."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.watching = False  # whether to note in peaks, (H,), how large scores are
+        self.peaks = torch.zeros(config.heads)
         self.heads = config.heads
         self.qkv = nn.Linear(config.d_model, 3 * config.d_model)
         self.out = nn.Linear(config.d_model, config.d_model)
@@ -70,8 +79,15 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
         """(B, T, D) -> (B, T, D); mask as in attend."""
-        mixed: Tensor = self.out(attend(*self.project(x), mask, causal=causal))
+        q, k, v = self.project(x)
+        if self.watching:
+            self.peaks = peak_scores(q, k)
+        mixed: Tensor = self.out(attend(q, k, v, mask, causal=causal))
         return mixed
+
+    def queries_and_keys(self) -> list[tuple[nn.Linear, int]]:
+        """The layers that make them, and the first of their rows."""
+        return [(self.qkv, 0), (self.qkv, self.qkv.in_features)]
 
 
 class CrossAttention(nn.Module):
@@ -79,6 +95,7 @@ class CrossAttention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.watching, self.peaks = False, torch.zeros(config.heads)  # as in SelfAttention
         self.heads = config.heads
         self.q = nn.Linear(config.d_model, config.d_model)
         self.kv = nn.Linear(config.d_model, 2 * config.d_model)
@@ -91,8 +108,15 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """(B, U, D) and the projected memory -> (B, U, D)."""
-        mixed: Tensor = self.out(attend(split_heads(self.q(x), self.heads), k, v, mask))
+        q = split_heads(self.q(x), self.heads)
+        if self.watching:
+            self.peaks = peak_scores(q, k)
+        mixed: Tensor = self.out(attend(q, k, v, mask))
         return mixed
+
+    def queries_and_keys(self) -> list[tuple[nn.Linear, int]]:
+        """The layers that make them, and the first of their rows."""
+        return [(self.q, 0), (self.kv, 0)]
 
 
 class FeedForward(nn.Module):

@@ -33,6 +33,8 @@ class Transformer(nn.Module):
             for name, weight in self.named_parameters():
                 if name.endswith((".out.weight", ".down.weight")):
                     weight.div_((2 * layers) ** 0.5)
+            if self.encoder.halve is not None:  # of two positions their mean, to begin with
+                self.encoder.halve.weight.copy_(torch.eye(config.d_model).repeat(1, 2) / 2)
 
     @property
     def spec(self) -> MfccSpec:

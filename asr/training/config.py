@@ -82,12 +82,13 @@ class OptimiserConfig:
     weight_decay: float = 0.01  # on matrices only
     betas: tuple[float, float] = (0.9, 0.98)
     gradient_clip: float = 1.0  # largest norm; 0: gradients are left as they are
+    qk_clip: float = 0.0  # largest score of attention, held by scaling queries and keys down; 0: they may grow
     accumulate: int = 1  # batches per step
 
     def __post_init__(self) -> None:
         rate = self.learning_rate
         _refuse(f"optimiser.learning_rate is {rate}; use more than 0", unless=0 < rate < math.inf)
-        for name in ("warmup_steps", "weight_decay", "gradient_clip"):
+        for name in ("warmup_steps", "weight_decay", "gradient_clip", "qk_clip"):
             value = getattr(self, name)
             _refuse(f"optimiser.{name} is {value}; use 0 or more", unless=0 <= value < math.inf)
         betas = self.betas

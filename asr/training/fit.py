@@ -25,6 +25,7 @@ from asr.training.callbacks import NoDenormals, OwnCores, Pictures, Throughput, 
 from asr.training.console import duration, near, rank, say
 from asr.training.module import Recogniser
 from asr.training.progress import Display
+from asr.training.qk_clip import QkClip
 from asr.training.report import finish
 from asr.training.saving import KeepLast, StoppedError
 from asr.training.signals import SignalledError
@@ -69,7 +70,8 @@ def fit(
     )  # fmt: skip
     shown = [Display(config.steps, throughput), Pictures(folder.path)]
     with _quiet(), _loaders_ended():
-        trainer = _trainer(config, [throughput, *shown, WorstBatchFirst(), keeper, saver])
+        clips = [QkClip(config.optimiser.qk_clip)] if config.optimiser.qk_clip else []
+        trainer = _trainer(config, [throughput, *shown, *clips, WorstBatchFirst(), keeper, saver])
         begun = f"of {near(Path(config.start_from))}" if config.start_from else config.preset
         say(
             f"{len(data.train_data)} utterances, {duration(data.train_data.seconds().sum())}, "

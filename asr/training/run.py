@@ -147,11 +147,11 @@ def _usable(
     training: Packed, validation: Packed, tokenizer: Tokenizer, augmenter: Augmenter, config: TrainConfig
 ) -> tuple[Packed, Packed]:
     """Both without what can't be learnt from, the training data also when it is played fast and its start is lost."""
-    spec, stride = config.front_end, config.model.stride
+    spec, model = config.front_end, config.model
     fastest = max((1.0, *(config.augmentation.speed_factors if config.augmentation.speed_probability else ())))
 
     def positions(samples: int) -> int:
-        return -(-spec.frames(samples) // stride)
+        return model.memory_length(spec.frames(samples))
 
     training = usable(
         training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training"

@@ -33,6 +33,8 @@ VARIANTS = {
     "gelu": replace(CONFIG, activation="gelu"),
     "learned": replace(CONFIG, positions="learned", max_positions=64),
     "no splice": replace(CONFIG, stride=1, splice=0, windows=()),
+    "halved": replace(CONFIG, halve_after=1, windows=(2, 3)),
+    "halved, stride 2": replace(CONFIG, halve_after=2, stride=2, splice=1, windows=(2, 3)),
 }
 
 
@@ -110,7 +112,8 @@ def _encode_plainly(model: Transformer, features: Tensor) -> Doubles:
     frames = _values(features)
     weight = _values(encoder.splice.weight)  # (D, C, stride + 2 splice)
     rows = []
-    for p in range(math.ceil(len(frames) / config.stride)):
+    halving = 2 if config.halve_after else 1
+    for p in range(halving * math.ceil(len(frames) / (halving * config.stride))):
         row = _values(encoder.splice.bias).copy()
         for j in range(config.stride + 2 * config.splice):
             at = config.stride * p - config.splice + j
@@ -118,8 +121,11 @@ def _encode_plainly(model: Transformer, features: Tensor) -> Doubles:
                 row += weight[:, :, j] @ frames[at]
         rows.append(row * math.sqrt(config.d_model))
     x = _with_positions(np.array(rows), encoder.positions.table)
-    distance = np.abs(np.subtract.outer(np.arange(len(x)), np.arange(len(x))))
     for i, layer in enumerate(encoder.layers):
+        if encoder.halve is not None and i == config.halve_after:
+            pairs = [np.concatenate([x[p], x[p + 1]]) for p in range(0, len(x), 2)]
+            x = _linear(np.array(pairs), encoder.halve)
+        distance = np.abs(np.subtract.outer(np.arange(len(x)), np.arange(len(x))))
         window = config.windows[i] if i < len(config.windows) else len(x)
         q, k, v = np.split(_linear(_norm(x, layer.attention_norm), layer.attention.qkv), 3, axis=1)
         x = x + _linear(_attention(q, k, v, config.heads, distance <= window), layer.attention.out)
@@ -182,7 +188,7 @@ def test_a_batch_of_one_is_a_batch_of_many(config: ModelConfig) -> None:
     logits, ctc, positions = model(features, lengths, tokens)
     for i, count in enumerate(frames):
         alone, alone_ctc, alone_positions = model(features[i : i + 1, :count], lengths[i : i + 1], tokens[i : i + 1])
-        assert alone_positions.tolist() == [positions[i]] == [math.ceil(count / config.stride)]
+        assert alone_positions.tolist() == [positions[i]] == [math.ceil(count / config.frames_per_position)]
         torch.testing.assert_close(logits[i], alone[0], atol=1e-4, rtol=0)
         torch.testing.assert_close(ctc[i, : positions[i]], alone_ctc[0], atol=1e-4, rtol=0)
 
