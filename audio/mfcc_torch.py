@@ -1,8 +1,5 @@
 """The same front end in torch: batched, on any device with float64, differentiable, and exportable to ONNX.
 
-Everything up to the spectrum is linear in a frame, so scale, mean removal, pre-emphasis, window and DFT are folded into
-one matrix: no STFT operator, which runtimes disagree about.
-
 It computes in float64 and answers in float32. In float32 a spectrum's small values would be differences of large sums,
 wrong by 1e-3 and differently in every library (a full-scale square wave, a DC offset); and autocast and TF32, which
 would leave three digits, pass float64 by. The cost is small beside the smallest encoder's.
@@ -10,17 +7,14 @@ would leave three digits, pass float64 by. The cost is small beside the smallest
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from audio.errors import CepstraError
-from audio.mfcc import MfccSpec, Table, dct_matrix, log_unit, mel_matrix, spectrum_bins, window
-
-MOST_BLOCKS = 16  # into which a frame is cut
+from audio.mfcc import MfccSpec, dct_matrix, log_unit, mel_matrix, spectrum_bins
+from audio.spectrum_torch import Spectrum, count_frames, cut_frames
 
 
 class Mfcc(nn.Module):
@@ -31,7 +25,6 @@ class Mfcc(nn.Module):
     1e-5 is a third of a 16-bit step.
     """
 
-    dft: Tensor
     mel: Tensor
     dct: Tensor
     spread: Tensor
@@ -43,11 +36,11 @@ class Mfcc(nn.Module):
             raise CepstraError(f"front end: dither is {dither}; use 0 or a little more (full scale is 1)")
         self.spec = spec
         self.dither = dither
+        self.spectrum = Spectrum(spec)
         mel = mel_matrix(spec)
         bins = spectrum_bins(spec)
         inner = (bins > 0) & (bins < spec.fft // 2)
         for name, table in {
-            "dft": _frame_to_spectrum(spec, bins),  # (frame, 2 bins)
             "mel": mel.T[bins],  # (bins, n_mels)
             "dct": dct_matrix(spec).T,  # (n_mels, n_cepstra)
             "spread": np.ones(spec.n_cepstra) if spec.spread is None else np.asarray(spec.spread),  # (n_cepstra,)
@@ -70,33 +63,34 @@ class Mfcc(nn.Module):
             raise CepstraError(f"front end: samples are {samples.dtype}; pass floats with full scale ±1")
         if self.training and self.dither:
             samples = samples + self.dither * torch.randn_like(samples)
-        # In training the last digits are noise among noises, and float32 takes half the time
-        precision = torch.float32 if self.training and samples.dtype != torch.float64 else torch.float64
-        frames = self._frames(samples, lengths).to(precision)  # (B, T, frame)
-        valid = None
+        padded = self._padded(samples, lengths)
+        total, valid = count_frames(padded, self.spec), None
         if lengths is None:
-            counts = torch.full((samples.shape[0],), frames.shape[1], device=samples.device)  # (B,)
+            counts = torch.full((samples.shape[0],), total, device=samples.device)  # (B,)
         else:
             counts = self.counts(lengths)
-            valid = (torch.arange(frames.shape[1], device=samples.device) < counts[:, None])[:, :, None]  # (B, T, 1)
-        cepstra = self.cepstra(frames, valid)  # (B, T, n_cepstra)
+            valid = (torch.arange(total, device=samples.device) < counts[:, None])[:, :, None]  # (B, T, 1)
+        cepstra = self.cepstra(padded, valid)  # (B, T, n_cepstra)
         cepstra = self._normalise(cepstra, valid, counts) / self.spread
         cepstra = _only(valid, cepstra)
         return cepstra.to(torch.promote_types(samples.dtype, torch.float32)), counts
 
-    def cepstra(self, frames: Tensor, valid: Tensor | None) -> Tensor:
-        """Before means are taken off: (B, T, frame) -> (B, T, n_cepstra).
+    def cepstra(self, samples: Tensor, valid: Tensor | None) -> Tensor:
+        """Before means are taken off: (B, N), a frame at least, -> (B, T, n_cepstra), of as many frames as fit.
 
         valid: (B, T, 1), which frames there are; None: all.
         """
-        spec, precision = self.spec, frames.dtype
-        dft, mel, dct = (table.to(precision) for table in (self.dft, self.mel, self.dct))
-        real, imaginary = (frames @ dft).chunk(2, dim=2)
+        spec = self.spec
+        # In training the last digits are noise among noises, and float32 takes half the time
+        precision = torch.float32 if self.training and samples.dtype != torch.float64 else torch.float64
+        samples = samples.to(precision)
+        mel, dct = (table.to(precision) for table in (self.mel, self.dct))
+        real, imaginary = self.spectrum(samples)
         power = real * real + imaginary * imaginary  # (B, T, bins)
         cepstra = self._logarithm(power @ mel, valid) @ dct  # (B, T, n_cepstra)
         if spec.c0 != "cepstrum":
             parseval = self.parseval.to(precision)
-            energy = power @ parseval if spec.c0 == "energy" else self._raw_energy(frames)  # (B, T)
+            energy = power @ parseval if spec.c0 == "energy" else self._raw_energy(cut_frames(samples, spec))  # (B, T)
             energy = energy.clamp(min=spec.energy_floor).log() * log_unit(spec)
             cepstra = torch.cat([energy[:, :, None], cepstra[:, :, 1:]], dim=2)
         return cepstra
@@ -110,16 +104,15 @@ class Mfcc(nn.Module):
             return torch.clamp((lengths + hop // 2) // hop, min=1)
         return lengths // hop + 1
 
-    def _frames(self, samples: Tensor, lengths: Tensor | None) -> Tensor:
-        """(B, N) -> (B, T, frame)."""
+    def _padded(self, samples: Tensor, lengths: Tensor | None) -> Tensor:
+        """What frames are cut from: (B, N) -> (B, M), of as many samples as all frames have together."""
         spec, total = self.spec, samples.shape[1]
         if lengths is None:
             lengths = torch.full((samples.shape[0],), total, device=samples.device)
         else:
             samples = _only(torch.arange(total, device=samples.device) < lengths[:, None], samples)
         if spec.edges == "snip":
-            samples = F.pad(samples, (0, spec.frame))[:, : torch.sym_max(total, spec.frame)]
-            return self.cut(samples)
+            return F.pad(samples, (0, spec.frame))[:, : torch.sym_max(total, spec.frame)]
         if spec.edges == "zero":
             samples = F.pad(samples, (spec.lead, spec.frame))
         else:  # each utterance is reflected at its own end
@@ -135,19 +128,7 @@ class Mfcc(nn.Module):
                 positions = positions % period
                 positions = torch.minimum(positions, period - 1 - positions)
             samples = F.pad(samples, (0, 1)).gather(1, positions)  # one zero more, for a clip with no samples
-        return self.cut(samples)[:, : spec.frames(total)]
-
-    def cut(self, samples: Tensor) -> Tensor:
-        """(B, N) -> (B, T, frame), as many as fit; N is a frame at least."""
-        frame, hop = self.spec.frame, self.spec.hop
-        block = gcd(frame, hop)
-        if frame // block > MOST_BLOCKS:
-            return samples.unfold(1, frame, hop)
-        # A frame is so many neighbouring blocks: exported, that is copying, where unfold gathers sample by sample
-        count = (samples.shape[1] - frame) // hop + 1
-        blocks = samples[:, : samples.shape[1] // block * block].reshape(samples.shape[0], -1, block)
-        step, last = hop // block, (count - 1) * (hop // block) + 1
-        return torch.cat([blocks[:, i : i + last : step] for i in range(frame // block)], dim=2)
+        return samples[:, : spec.frame + (spec.frames(total) - 1) * spec.hop]
 
     def _raw_energy(self, frames: Tensor) -> Tensor:
         if self.spec.remove_dc:
@@ -177,19 +158,3 @@ class Mfcc(nn.Module):
 def _only(valid: Tensor | None, values: Tensor) -> Tensor:
     """The values, and zero where they aren't valid."""
     return values if valid is None else torch.where(valid, values, torch.zeros_like(values))
-
-
-def _frame_to_spectrum(spec: MfccSpec, bins: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Table:
-    """(frame, 2 bins): scale, mean removal, pre-emphasis, window and DFT as one matrix; real parts, then imaginary."""
-    size = spec.frame
-    matrix = np.eye(size) * spec.scale
-    if spec.remove_dc:
-        matrix -= matrix.mean(axis=0)
-    if spec.pre_emphasis:
-        shift = np.eye(size, k=-1)
-        shift[0, 0] = 1
-        matrix = matrix - spec.pre_emphasis * (shift @ matrix)
-    matrix = window(spec)[:, None] * matrix
-    # k n modulo fft, so that the angles stay small and exact
-    angle = 2 * np.pi / spec.fft * (np.outer(bins, np.arange(size)) % spec.fft)
-    return np.ascontiguousarray((np.concatenate([np.cos(angle), -np.sin(angle)]) @ matrix).T)

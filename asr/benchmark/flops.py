@@ -51,7 +51,8 @@ def encoder_work(config: ModelConfig, features: int, frames: int, vocabulary: in
     layer = 4 * d * d + 2 * d * config.encoder_ff  # queries, keys, values, output; feed-forward
     halving = positions * 2 * d * d if config.halve_after else 0
     by_weights = sum(at) * layer + halving + positions * (config.decoder_layers * 2 * d * d + d * vocabulary)
-    pairs = sum(_pairs(at[i], config.windows[i] if i < len(config.windows) else 0) for i in range(config.encoder_layers))
+    windows = (*config.windows, *[0] * config.encoder_layers)
+    pairs = sum(_pairs(size, window) for size, window in zip(at, windows, strict=False))
     return Counter({weights: 2 * by_weights}) + Counter({"float32": 2 * (splice + pairs * 2 * d)})
 
 

@@ -42,8 +42,8 @@ class ModelConfig:
             )
         if not _is_count(self.halve_after, least=0) or self.halve_after >= self.encoder_layers:
             raise ConfigError(
-                f"model: halve_after={self.halve_after!r} is not a whole number from 0 to {self.encoder_layers - 1}, one "
-                "less than encoder_layers"
+                f"model: halve_after={self.halve_after!r} is not a whole number from 0 to {self.encoder_layers - 1}, "
+                "below encoder_layers"
             )
         if max(self.splice, *self.windows, 0) > _MOST["max_positions"]:
             raise ConfigError(f"model: splice and windows are at most {_MOST['max_positions']}")

@@ -82,9 +82,8 @@ class Encoder(nn.Module):
         return self._mix(x, masks)
 
     def _embed(self, features: Tensor) -> Tensor:
-        stride, splice = self.config.stride, self.config.splice
-        whole = self.config.frames_per_position
-        padded = F.pad(features.transpose(1, 2), (splice, splice + whole - 1))  # (B, C, F + 12)
+        before, after = self.config.splice, self.config.splice + self.config.frames_per_position - 1
+        padded = F.pad(features.transpose(1, 2), (before, after))  # (B, C, F + 12)
         x = self.splice(padded).transpose(1, 2) * self.input_scale  # (B, T, D)
         if self.halve is not None:  # an even number of them
             x = x[:, : x.shape[1] // 2 * 2]

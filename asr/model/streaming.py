@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from asr.model.layers import attend, split_heads
 from asr.model.stream_shape import StreamShape
+from audio.spectrum_torch import count_frames
 
 if TYPE_CHECKING:
     from asr.model.encoder import EncoderLayer
@@ -74,10 +75,9 @@ class StreamingEncoder(nn.Module):
         spec = front_end.spec
         there = _from(position * shape.block, samples.shape[1]) < total[:, None]
         samples = tails.join(torch.where(there, samples, torch.zeros_like(samples))[:, :, None])[:, :, 0]
-        cut = front_end.cut(samples).double()  # (B, F, frame)
-        numbers = _from(position * shape.config.stride - shape.frame_lag, cut.shape[1])  # (B, F)
+        numbers = _from(position * shape.config.stride - shape.frame_lag, count_frames(samples, spec))  # (B, F)
         valid = ((numbers >= 0) & (numbers < frames[:, None]))[:, :, None]
-        cepstra = front_end.cepstra(cut, valid)
+        cepstra = front_end.cepstra(samples, valid)
         cepstra = torch.where(valid, cepstra, torch.zeros_like(cepstra))
         seen = tails.join(cepstra.float())  # (B, mean_tail + F, C)
         if spec.normalisation == "running":
