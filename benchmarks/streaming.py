@@ -68,7 +68,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     tokenizer = Tokenizer.train(["turn on the lights", "turn off the lights"], vocab_size=40)
-    config, spec = replace(preset("small"), windows=WINDOWS), MfccSpec(normalisation="running")
+    config, spec = replace(preset("small"), halve_after=0, windows=WINDOWS), MfccSpec(normalisation="running")
     trained = Trained(Transformer(config, spec, tokenizer.vocab_size).eval(), tokenizer, "en", {})
     delay = StreamShape(config, spec).delay
     table = Table(title=f"windows {list(WINDOWS)}: {delay:.2f} s behind the sound; {arguments.threads} threads")

@@ -106,7 +106,8 @@ def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-_SMALL = ModelConfig()
+# Halved: half the work above, and fewer errors for it (docs/training.md). The defaults above are those of older models
+_SMALL = ModelConfig(halve_after=2, windows=(4, 4, 4, 8))
 PRESETS: dict[str, ModelConfig] = {
     "tiny": replace(_SMALL, d_model=160, encoder_ff=480, decoder_ff=320),  # at most 2.5 M parameters
     "small": _SMALL,  # at most 6 M
