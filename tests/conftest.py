@@ -61,7 +61,14 @@ def toy() -> tuple[Trained, Bundle]:
     torch.manual_seed(0)
     tokenizer = Tokenizer.train(["turn on the lights", "turn off the lights", "play the music"], vocab_size=40)
     config = ModelConfig(
-        d_model=32, heads=2, encoder_layers=2, encoder_ff=64, decoder_layers=2, decoder_ff=48, windows=(4,)
+        d_model=32,
+        heads=2,
+        encoder_layers=2,
+        encoder_ff=64,
+        decoder_layers=2,
+        decoder_ff=48,
+        windows=(4,),
+        halve_after=1,
     )
     model = Transformer(config, MfccSpec(), tokenizer.vocab_size)
     with torch.no_grad():
