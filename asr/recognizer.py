@@ -27,7 +27,7 @@ from asr.runtime import OnnxBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.timing import Piece, assemble
 from audio.errors import AudioWarning
-from audio.reading import read_audio
+from audio.reading import read_sound
 from audio.speech import phrases as between_pauses
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from asr.results import Result
     from asr.search import Backend, Guide, Hypothesis
     from audio.reading import RawFormat
+    from audio.speech import Sound
 
 Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
 AnySource = TypeVar("AnySource", bound=Source)
@@ -70,7 +71,7 @@ class _Clip:
     """A recording, read."""
 
     name: str | None
-    samples: NDArray[np.float32]
+    samples: Sound
 
 
 class Recognizer:
@@ -267,30 +268,24 @@ class Recognizer:
 
     def _sound(
         self, file: str | PathLike[str] | bytes | BinaryIO, offset: float = 0.0, duration: float | None = None
-    ) -> NDArray[np.float32]:
-        return read_audio(
+    ) -> Sound:
+        return read_sound(
             file, sample_rate=self.bundle.front_end.sample_rate, channel=self._channel, offset=offset,
-            duration=duration, max_seconds=self._max_seconds, raw=self._raw,
+            duration=duration, max_seconds=self._max_seconds, raw=self._raw, held_seconds=WINDOW_SECONDS,
         )  # fmt: skip
 
     def _recognise(self, clips: Sequence[_Clip], held: Held | None) -> list[Result]:
         rate = self.bundle.front_end.sample_rate
-        pieces = [
-            (i, start, clip.samples[start:end])
-            for i, clip in enumerate(clips)
-            for start, end in cut(clip.samples, rate)
-        ]
+        pieces = [(i, start, end) for i, clip in enumerate(clips) for start, end in cut(clip.samples, rate)]
         decoded: list[tuple[float, Piece]] = []  # with where each starts, in seconds
         try:
-            for window in _windows([len(samples) for _, _, samples in pieces], rate):
-                decoded += self._window(
-                    [(start, samples) for _, start, samples in pieces[window.start : window.stop]], held
-                )
+            for window in _windows([end - start for _, start, end in pieces], rate):
+                here = pieces[window.start : window.stop]
+                decoded += self._window([(start, clips[i].samples[start:end]) for i, start, end in here], held)
         except KeyboardInterrupt:
             if len(clips) > 1 or not decoded:
                 raise
-            _, start, samples = pieces[len(decoded) - 1]
-            raise Interrupted(assemble(clips[0].name, (start + len(samples)) / rate, decoded)) from None
+            raise Interrupted(assemble(clips[0].name, pieces[len(decoded) - 1][2] / rate, decoded)) from None
         return [
             assemble(
                 clip.name,
@@ -393,7 +388,7 @@ def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
     return samples.astype(np.float32, copy=False)
 
 
-def cut(samples: NDArray[np.float32], rate: int) -> list[tuple[int, int]]:
+def cut(samples: Sound, rate: int) -> list[tuple[int, int]]:
     """What is decoded as one, [(start, end), ...] in samples: all of a short recording, the phrases of a long one."""
     if len(samples) <= PIECE_SECONDS * rate:
         return [(0, len(samples))]

@@ -22,13 +22,14 @@ from audio.libsndfile import SndfileReader
 from audio.pcm import HIGHEST_RATE, LOWEST_RATE, Extent, PcmReader, RawFormat
 from audio.riff import wave_extent
 from audio.sources import Source, Window, opened, unusable
+from audio.stored import StoredSamples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_SECONDS", "AudioInfo", "AudioWarning", "RawFormat", "audio_info", "read_audio"]
+__all__ = ["MAX_SECONDS", "AudioInfo", "AudioWarning", "RawFormat", "audio_info", "read_audio", "read_sound"]
 
 MAX_SECONDS = 3600.0  # the default limit on the length of what is read
 _BLOCK = 1 << 18  # samples (over all channels) decoded at a time: 1 MiB
@@ -91,13 +92,35 @@ def read_audio(
     Memory is a few blocks beyond the result (a pipe is kept besides, on disk from 32 MiB on); what a header claims
     never counts.
     """
+    samples = read_sound(
+        source, sample_rate=sample_rate, channel=channel, offset=offset, duration=duration, max_seconds=max_seconds,
+        raw=raw, held_seconds=math.inf,
+    )  # fmt: skip
+    return samples[:]
+
+
+def read_sound(
+    source: Source,
+    *,
+    sample_rate: int = 16000,
+    channel: int | None = None,
+    offset: float = 0.0,
+    duration: float | None = None,
+    max_seconds: float = MAX_SECONDS,
+    raw: RawFormat | None = None,
+    held_seconds: float,
+) -> NDArray[np.float32] | StoredSamples:
+    """As read_audio, but what is longer than held_seconds lies on the disk, and a part of it is read when asked for.
+
+    It stays in memory where no temporary file can be made, or where the disk is full.
+    """
     _check_request(sample_rate, offset, duration, max_seconds)
     with opened(source, partial(_bound, raw=raw, seconds=max_seconds)) as window, _reader(window, raw) as reader:
         if channel is not None and not 0 <= channel < reader.channels:
             fault = f"no channel {channel}: it has {reader.channels}, counted from 0"
             raise unusable(window.name, fault, "choose another channel, or none to take the mean")
         part = _part(reader, offset, duration, max_seconds)
-        samples = _resampled(reader, part, channel, sample_rate, max_seconds)
+        samples = _resampled(reader, part, channel, sample_rate, max_seconds=max_seconds, held_seconds=held_seconds)
         for warning in reader.warnings:
             warnings.warn(f"{window.name}: {warning}", AudioWarning, stacklevel=2)
     return samples
@@ -175,14 +198,22 @@ def _part(reader: _Reader, offset: float, duration: float | None, max_seconds: f
 
 
 def _resampled(
-    reader: _Reader, part: tuple[int, int | None], channel: int | None, sample_rate: int, max_seconds: float
-) -> NDArray[np.float32]:
+    reader: _Reader,
+    part: tuple[int, int | None],
+    channel: int | None,
+    sample_rate: int,
+    *,
+    max_seconds: float,
+    held_seconds: float,
+) -> NDArray[np.float32] | StoredSamples:
     """Frames start … start+count, mono, at sample_rate: (N,)."""
     start, count = part
     rate = reader.sample_rate
     resampler = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, 1, dtype="float32")
     block = max(1, _BLOCK // reader.channels)
-    samples = _Samples(block if count is None else math.ceil(count * sample_rate / rate) + 1)
+    samples = _Samples(
+        block if count is None else math.ceil(count * sample_rate / rate) + 1, held_seconds * sample_rate
+    )
     done, peak = 0, 0.0
     if start:
         reader.seek(start)
@@ -215,24 +246,51 @@ def _resampled(
 class _Samples:
     """An array that is filled from its start: an hour of sound isn't there a second time to be joined."""
 
-    def __init__(self, expected: int) -> None:
-        """expected: samples; as many again are found room for when they come. What isn't filled takes no memory."""
-        self._room = np.empty(expected, np.float32)
+    def __init__(self, expected: int, most: float) -> None:
+        """expected: samples; as many again are found room for when they come. What isn't filled takes no memory.
+        most: samples that are held; all of them lie on the disk where there are more.
+        """
+        self._most = most
+        self._room = np.empty(int(min(expected, most + 1)), np.float32)
         self._filled = 0
+        self._stored: StoredSamples | None = None
 
     def append(self, part: NDArray[np.float32]) -> None:
         """Put it behind what is there."""
+        if self._filled + len(part) > self._most and self._store(part):
+            self._filled += len(part)
+            return
         end = self._filled + len(part)
         if end > len(self._room):
             room = np.empty(max(end, 2 * len(self._room)), np.float32)
-            room[: self._filled] = self._room[: self._filled]
+            room[: self._filled] = self.held()
             self._room = room
         self._room[self._filled : end] = part
         self._filled = end
 
-    def all(self) -> NDArray[np.float32]:
-        """What is there, (N,)."""
+    def _store(self, part: NDArray[np.float32]) -> bool:
+        """Put it behind what lies on the disk, to which everything moves. False where it has no room, or no place."""
+        try:
+            if self._stored is None:
+                stored = StoredSamples()
+                stored.append(self.held())
+                self._stored = stored
+                self._room = np.empty(0, np.float32)
+            self._stored.append(part)
+        except OSError:
+            if self._stored is not None:
+                self._room, self._stored = self._stored[: self._filled], None
+            self._most = math.inf
+            return False
+        return True
+
+    def held(self) -> NDArray[np.float32]:
+        """What is in memory, (N,)."""
         return self._room[: self._filled]
+
+    def all(self) -> NDArray[np.float32] | StoredSamples:
+        """What is there, (N,)."""
+        return self.held() if self._stored is None else self._stored
 
 
 def _mono(frames: NDArray[np.float32], channel: int | None) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,6 +18,15 @@ from audio.errors import AudioError
 Array = NDArray[np.float32]
 Energies = NDArray[np.float64]
 
+
+class Sound(Protocol):
+    """Samples, (N,) float32: an array, or what lies elsewhere and gives parts of it."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, part: slice, /) -> Array: ...
+
+
+_AT_ONCE = 1 << 12  # frames
 FRAME_SECONDS = 0.01  # energies are taken over this much; cuts fall on the borders
 PAUSE_SECONDS = 0.3  # a pause that separates phrases; shorter silences also stand inside words ("eight two", "stop")
 GAP_SECONDS = 0.05  # the place in the pause, or between two words run together, is found this exactly
@@ -46,32 +56,48 @@ def pieces(
     if samples.ndim != 1:
         raise AudioError(f"cutting at pauses: samples have shape {samples.shape}; mix them down to one channel first")
     frame = max(1, round(sample_rate * FRAME_SECONDS))
-    if not frame / sample_rate <= min_seconds <= max_seconds / 2 - frame / sample_rate:
-        raise AudioError(
-            f"cutting at pauses: min_seconds {min_seconds:g} and max_seconds {max_seconds:g} leave no room for a cut; "
-            "use a min_seconds of at least 0.01 and below half of max_seconds"
-        )
-    if len(samples) <= max_seconds * sample_rate:
+    limits = _Limits(max_seconds, min_seconds, frame, sample_rate)
+    if len(samples) <= limits.most:
         return [(0, len(samples))]
-    longest = math.floor(max_seconds * sample_rate) // frame  # in frames, like all below, and rounded to the safe side
-    shortest = math.ceil(min_seconds * sample_rate / frame)
+    return limits.cut(frame_energies(samples, frame), len(samples))
 
-    energies = frame_energies(samples, frame)
-    pauses = _smooth(energies, max(1, round(PAUSE_SECONDS / FRAME_SECONDS)))
-    gaps = _smooth(energies, max(1, round(GAP_SECONDS / FRAME_SECONDS)))
-    reach = round(PAUSE_SECONDS / FRAME_SECONDS / 2)
-    cuts = [0]
-    while len(samples) - cuts[-1] * frame > max_seconds * sample_rate:
-        first = cuts[-1] + max(shortest, longest // 2)
-        last = min(cuts[-1] + longest, len(samples) // frame - shortest)  # leaves min_seconds for the last piece
-        coarse = first + _quietest(pauses[first : last + 1])
-        low, high = max(first, coarse - reach), min(last, coarse + reach)
-        cuts.append(low + _quietest(gaps[low : high + 1]))
-    return list(pairwise([cut * frame for cut in cuts] + [len(samples)]))
+
+class _Limits:
+    """How long pieces may be."""
+
+    def __init__(self, max_seconds: float, min_seconds: float, frame: int, sample_rate: int) -> None:
+        """Raises AudioError where no cutting can satisfy them. frame: samples."""
+        if not frame / sample_rate <= min_seconds <= max_seconds / 2 - frame / sample_rate:
+            raise AudioError(
+                f"cutting at pauses: min_seconds {min_seconds:g} and max_seconds {max_seconds:g} leave no room for a "
+                "cut; use a min_seconds of at least 0.01 and below half of max_seconds"
+            )
+        self.most = max_seconds * sample_rate  # samples
+        self._frame = frame
+        # In frames, and rounded to the safe side
+        self._longest = math.floor(self.most) // frame
+        self._shortest = math.ceil(min_seconds * sample_rate / frame)
+
+    def cut(self, energies: Energies, length: int) -> list[tuple[int, int]]:
+        """As `pieces`, for so many samples whose frames have these energies."""
+        if length <= self.most:
+            return [(0, length)]
+        frame, longest, shortest = self._frame, self._longest, self._shortest
+        pauses = _smooth(energies, max(1, round(PAUSE_SECONDS / FRAME_SECONDS)))
+        gaps = _smooth(energies, max(1, round(GAP_SECONDS / FRAME_SECONDS)))
+        reach = round(PAUSE_SECONDS / FRAME_SECONDS / 2)
+        cuts = [0]
+        while length - cuts[-1] * frame > self.most:
+            first = cuts[-1] + max(shortest, longest // 2)
+            last = min(cuts[-1] + longest, length // frame - shortest)  # leaves min_seconds for the last piece
+            coarse = first + _quietest(pauses[first : last + 1])
+            low, high = max(first, coarse - reach), min(last, coarse + reach)
+            cuts.append(low + _quietest(gaps[low : high + 1]))
+        return list(pairwise([cut * frame for cut in cuts] + [length]))
 
 
 def phrases(
-    samples: Array,
+    samples: Sound,
     sample_rate: int,
     *,
     max_seconds: float = 10.0,
@@ -80,13 +106,15 @@ def phrases(
 ) -> list[tuple[int, int]]:
     """What lies between the pauses of a long recording: [(start, end), ...] in samples, in order, end exclusive.
 
-    samples: (N,) mono; sample_rate in Hz. A pause is pause_seconds or more of quiet; margin_seconds of it stay with the
-    phrase on either side, the rest belongs to none. A phrase longer than max_seconds is cut further, at its quietest
-    places. Where nothing stands out from the rest, all of it counts as sound. Time is O(N), memory a tenth of the
-    samples. Raises AudioError as pieces does.
+    samples: (N,) mono, or what gives parts of it; sample_rate in Hz. A pause is pause_seconds or more of quiet;
+    margin_seconds of it stay with the phrase on either side, the rest belongs to none. A phrase longer than max_seconds
+    is cut further, at its quietest places. Where nothing stands out from the rest, all of it counts as sound. Time is
+    O(N), memory a tenth of the samples. Raises AudioError as pieces does.
     """
     frame = max(1, round(sample_rate * FRAME_SECONDS))
-    sounding = _sounding(frame_energies(samples, frame))  # (T,)
+    limits = _Limits(max_seconds, 1.0, frame, sample_rate)
+    energies = frame_energies(samples, frame)  # (T,)
+    sounding = _sounding(energies)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], sounding.astype(np.int8), [0]])))
     starts, ends = edges[::2], edges[1::2]
     apart = starts[1:] - ends[:-1] >= round(pause_seconds / FRAME_SECONDS)
@@ -95,10 +123,10 @@ def phrases(
     starts = np.maximum(starts - margin, np.append(0, middles)[: len(starts)])
     ends = np.minimum(ends + margin, np.append(middles, len(sounding))[: len(ends)])
     found: list[tuple[int, int]] = []
-    for start, end in zip(starts * frame, ends * frame, strict=True):
-        last = len(samples) if end == len(sounding) * frame else int(end)
-        inside = pieces(samples[start:last], sample_rate, max_seconds=max_seconds)
-        found += [(int(start) + first, int(start) + stop) for first, stop in inside]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        last = len(samples) if end == len(sounding) else end * frame
+        inside = limits.cut(energies[start:end], last - start * frame)
+        found += [(start * frame + first, start * frame + stop) for first, stop in inside]
     return found
 
 
@@ -128,11 +156,15 @@ def _threshold(floors: Energies, peaks: Energies) -> Energies:
     return np.where(contrast >= CONTRAST_DB, thresholds, -np.inf)
 
 
-def frame_energies(samples: Array, frame: int) -> Energies:
+def frame_energies(samples: Sound, frame: int) -> Energies:
     """Mean power of each whole frame about its own mean, so that a constant offset is silent: (N,) -> (N // frame,)."""
-    frames = samples[: len(samples) // frame * frame].reshape(-1, frame)  # a view where the samples are contiguous
-    power = np.einsum("tn,tn->t", frames, frames).astype(np.float64) / frame
-    energies: Energies = np.maximum(power - frames.mean(axis=1, dtype=np.float64) ** 2, 0.0)
+    count = len(samples) // frame
+    energies = np.empty(count)
+    for start in range(0, count, _AT_ONCE):
+        stop = min(count, start + _AT_ONCE)
+        frames = samples[start * frame : stop * frame].reshape(-1, frame)  # a view where the samples are contiguous
+        power = np.einsum("tn,tn->t", frames, frames).astype(np.float64) / frame
+        energies[start:stop] = np.maximum(power - frames.mean(axis=1, dtype=np.float64) ** 2, 0.0)
     return energies
 
 

@@ -274,7 +274,7 @@ def test_no_memory_or_disk_for_one_file_costs_no_other_its_answer(
     def full(source: str, **_options: object) -> Samples:
         raise {"big.wav": MemoryError(), "pipe": OSError(28, "No space left on device")}[source]
 
-    monkeypatch.setattr("asr.recognizer.read_audio", full)
+    monkeypatch.setattr("asr.recognizer.read_sound", full)
     memory, disk, good = recognizer.transcribe_each(["big.wav", "pipe", noise(0.5)])
     assert str(memory).startswith("big.wav: can't be read (not enough memory)")
     assert str(disk).startswith("pipe: can't be read (No space left on device)")
@@ -393,7 +393,8 @@ def test_long_sound_is_cut_at_pauses_and_times_stay_right(bundle: Bundle, monkey
     assert all(len(token) == 1 for token in tokens)
     listener = Listener([token for (token,) in tokens], tokenizer.vocab_size)
     monkeypatch.setattr(recognizer, "_backend", listener)
-    monkeypatch.setattr(recognizer, "bundle", replace(bundle, tokenizer=tokenizer))
+    model = replace(bundle.model, halve_after=0)  # 30 ms per position
+    monkeypatch.setattr(recognizer, "bundle", replace(bundle, tokenizer=tokenizer, model=model))
     rng = np.random.default_rng(3)
     samples = np.zeros(200 * RATE, np.float32)
     expected: list[tuple[str, float, float]] = []
