@@ -312,7 +312,7 @@ def check_variables(phrases: PhraseSet) -> None:
                 other = slots.setdefault(variable, name)
                 if other != name:
                     fault = f"its slots {other!r} and {name!r} would both be {variable} of --on-command"
-                    raise ConfigError(f"{phrases.name}: intent {intent!r}: {fault}; rename one")
+                    raise ConfigError(f"{phrases.file_of(intent)}: intent {intent!r}: {fault}; rename one")
 
 
 def _variable(slot: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides, read_phrases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,10 +51,11 @@ def evaluate(
     lm_weight: LmWeightOption = None,
     boost: BoostOption = None,
     phrases: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="FILE",
-            help="A phrase file: how many of its commands are understood, and how much else is taken for one.",
+            metavar="FILE", show_default=False,
+            help="A phrase file: how many of its commands are understood, and how much else is taken for one. "
+            "May be repeated.",
         ),
     ] = None,
     threshold: ThresholdOption = None,
@@ -72,20 +73,15 @@ def evaluate(
         typer.Option(min=1, metavar="N", help="Take only so many utterances of each manifest, evenly spread over it."),
     ] = None,
     by: Annotated[By, typer.Option(help="A row of the table for each of these.")] = By.SOURCE,
-) -> None:
+) -> None:  # fmt: skip
     """Error rates of a model; with --phrases, those of commands."""
     from rich.console import Console
 
     from asr.cli.messages import naming
     from asr.recognizer import SHIPPED
 
-    said = None
-    if phrases is not None:
-        from asr.phrases import PhraseSet
-
-        with naming("--phrases"):
-            said = PhraseSet.read(phrases)
-    elif nearest or threshold is not None:
+    said = read_phrases(phrases or [])
+    if said is None and (nearest or threshold is not None):
         hint = "--nearest" if nearest else "--threshold"
         raise typer.BadParameter("says nothing without --phrases", param_hint=hint)
     if said is not None and not nearest and (lm is not None or boost is not None):
@@ -107,7 +103,7 @@ def evaluate(
         manifests=manifest,
         model=SHIPPED if model is None else str(model),
         settings={"beam": beam, "threads": threads} | {k: value for k, value in guided.items() if value is not None},
-        inputs=[path for path in (lm, boost) if path is not None],
+        inputs=[path for path in (lm, boost, *(phrases or [])) if path is not None],
         report=report,
         json=json,
         limit=limit,
