@@ -50,6 +50,21 @@ class Meaning:
         }
 
 
+@dataclass(frozen=True)
+class SpokenCommand:
+    """One of the commands in a recording, and when it was said."""
+
+    command: Command
+    confidence: float  # 0 … 1, that it was meant
+    start: float  # seconds from the beginning of the recording
+    end: float  # seconds; start <= end
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it: times and confidence with three decimals."""
+        numbers = {"confidence": self.confidence, "start": self.start, "end": self.end}
+        return {**command_to_dict(self.command), **{name: round(float(value), 3) for name, value in numbers.items()}}
+
+
 def command_to_dict(command: Command) -> dict[str, Any]:
     """As JSON holds it."""
     return {"intent": command.intent, "slots": command.slots, "sentence": command.sentence}

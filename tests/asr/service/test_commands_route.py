@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+import soundfile
 
 from asr.judge import Judge
 from asr.recognizer import Recognizer
@@ -57,6 +60,20 @@ def test_answers_are_the_recognisers(service: Service, tmp_path: Path) -> None:
     assert ("please_turn_off_the_microwave", "microwave") in understood
     assert ("five_five_two_eight_five", "files") not in understood
     service.http.delete("/v1/phrases/house")
+
+
+def test_a_long_recording_holds_several_commands(service: Service) -> None:
+    samples, rate = soundfile.read(next(file for file in FILES if "microwave" in file.stem), dtype="int16")
+    pause = np.zeros(7 * rate, "int16")
+    long = BytesIO()
+    soundfile.write(long, np.concatenate([samples, pause, samples, pause]), rate, format="WAV")
+    assert service.http.put("/v1/phrases/kitchen", content="please turn off the microwave").status_code in (200, 201)
+    answer = service.http.post(PATH, files={"file": long.getvalue()}, data={"phrases": "kitchen"}).json()
+    service.http.delete("/v1/phrases/kitchen")
+    one, other = answer["commands"]
+    assert one["sentence"] == other["sentence"] == answer["command"]["sentence"] == "please turn off the microwave"
+    assert one["confidence"] == answer["confidence"]
+    assert other["start"] - one["start"] == pytest.approx(7 + len(samples) / rate, abs=0.2)
 
 
 def test_the_threshold_decides(service: Service) -> None:
