@@ -20,6 +20,7 @@ from asr.cli.guidance import (
     read_guides,
     read_phrases,
 )
+from asr.cli.meant import explain_to_watcher
 from asr.cli.messages import complain, naming
 from asr.cli.transcribe import raw_format
 
@@ -124,6 +125,8 @@ def _answer(
             result = heard.result
             if as_json or result.text:
                 print(to_json(heard.to_dict()) if as_json else result.text, flush=True)
+            if not as_json:
+                explain_to_watcher(result)
             if react is not None and result.text and (result.meaning is None or result.meaning.command is not None):
                 react(heard)
 

@@ -20,6 +20,7 @@ from asr.cli.guidance import (
     read_guides,
     read_phrases,
 )
+from asr.cli.meant import explain_to_watcher
 from asr.cli.messages import complain, in_options, naming
 from asr.cli.recordings import Recording, check_targets, document, recordings_of
 from asr.cli.transcribe_with_ray import AddressOption, Engine, EngineOption, transcribe_with_ray
@@ -172,6 +173,7 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
     from asr.errors import CepstraError
     from asr.files import write_atomically
     from asr.writers import find_format
+    from audio.sources import displayed
 
     def text_of(recording: Recording, result: Result) -> str:
         return document(recording, result, find_format(format_), listed=not alone and recording.target is None)
@@ -186,6 +188,8 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
                         raise answer
                     if recording.target is None:
                         show(text_of(recording, answer))
+                        if format_ is Format.TEXT:
+                            explain_to_watcher(answer, "" if alone else displayed(recording.name))
                     else:
                         write_atomically(recording.target, text_of(recording, answer))
                 except CepstraError as error:
