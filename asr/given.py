@@ -18,7 +18,7 @@ _SHOWN: Final = 60  # characters of a value
 
 def whole_number(name: str, value: object, least: int, most: float = math.inf, otherwise: str = "") -> int:
     """The value as an int. otherwise: what else would do, for the message. Raises ConfigError."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= value <= most:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
         bounds = f"from {least} to {most}" if most < math.inf else f"of at least {least}"
         raise ConfigError(f"{name}={brief(value)} must be a whole number {bounds}{otherwise}")
     return int(value)

@@ -43,7 +43,7 @@ def shipped() -> Bundle:
 
 
 def is_number(value: object, least: float, most: float) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and least <= value <= most
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(least <= value <= most)  # type: ignore[operator]
 
 
 def is_whole(value: object, least: float, most: float) -> bool:
