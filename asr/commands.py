@@ -41,6 +41,13 @@ class Meaning:
     alternatives: tuple[Alternative, ...] = ()  # likeliest first; commands that differ in intent or slots
     rejected: Reason | None = None  # why there is no command
 
+    @property
+    def certainty(self) -> float:
+        """0 … 1, how sure the answer is: that its command was meant, or that none was, where it says so."""
+        if self.command is not None:
+            return self.confidence
+        return max(0.0, 1.0 - max(self.confidence, sum(other.confidence for other in self.alternatives)))
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {

@@ -43,7 +43,7 @@ class Result:
     audio_filepath: str | None  # as the caller named it; None for samples in memory
     duration: float  # seconds of sound
     text: str
-    confidence: float  # 0 … 1, of the text as a whole
+    confidence: float  # 0 … 1, how sure the answer is: the text, that nobody speaks, the command, or that there is none
     words: tuple[Word, ...] = ()
     segments: tuple[Segment, ...] = ()
     meaning: Meaning | None = None  # where phrases were given to compare with; its command is the first of commands

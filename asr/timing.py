@@ -94,7 +94,7 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
         audio_filepath=name,
         duration=seconds,
         text=" ".join(word.word for word in words),
-        confidence=confidence if meaning is None else meaning.confidence,
+        confidence=confidence if meaning is None else meaning.certainty,
         words=tuple(words),
         segments=tuple(Segment(s[0].start, s[-1].end, " ".join(word.word for word in s)) for s in segments),
         meaning=meaning,

@@ -434,3 +434,11 @@ def test_a_long_recording_holds_its_commands_in_order(stream: Samples) -> None:
     for each in result.commands:
         words = [word for word in result.words if each.start <= word.start < each.end]
         assert " ".join(word.word for word in words) == each.command.sentence
+
+
+def test_silence_is_as_sure_with_phrases_as_without(recognizer: Recognizer) -> None:
+    held = recognizer.sharing(phrases=["turn the speaker down"])
+    for seconds in (0.0, 1.0, 25.0):
+        silence = np.zeros(round(seconds * RATE), np.float32)
+        answers = [each.transcribe(silence) for each in (recognizer, held)]
+        assert [(answer.text, answer.no_speech, answer.confidence) for answer in answers] == [("", True, 1.0)] * 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.commands import Meaning, SpokenCommand
+from asr.commands import Alternative, Meaning, SpokenCommand
 from asr.phrases import Command
 from asr.results import Result, Word
 from asr.search import Hypothesis
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from asr.search.backend import Floats
 
 POSITION = 0.03  # seconds
+LAMP, MUSIC = Command("lamp", {}, "turn on the lamp"), Command("music", {}, "play the music")
 TOKENIZER = Tokenizer.train(["turn on the lights", "turn off the lights", "it's on"] * 3, vocab_size=45)
 IDS = {TOKENIZER.token(i): i for i in range(TOKENIZER.vocab_size)}
 
@@ -228,3 +229,25 @@ def test_without_a_command_there_are_no_commands() -> None:
     refused = assemble("x", 3.0, [(0.0, Piece((), 0.2, Meaning(None, 0.2, (), "unknown-command"), seconds=3.0))])
     assert (refused.commands, refused.to_dict()["commands"]) == ((), [])
     assert "commands" not in assemble("x", 3.0, [(0.0, Piece((), 0.2, seconds=3.0))]).to_dict()  # of free text
+
+
+@pytest.mark.parametrize(
+    ("meaning", "sure"),
+    [
+        (Meaning(LAMP, 0.8, (Alternative(LAMP, 0.8), Alternative(MUSIC, 0.1))), 0.8),  # that it was the lamp
+        (Meaning(None, 0.25, (Alternative(LAMP, 0.25), Alternative(MUSIC, 0.15)), "unknown-command"), 0.6),  # neither
+        (Meaning(None, 0.9, (Alternative(LAMP, 0.9), Alternative(MUSIC, 0.1)), "unknown-command"), 0.0),
+        (Meaning(None, 0.0, (), "no-speech"), 1.0),
+        (Meaning(None, 0.0, (), "too-short"), 1.0),
+    ],
+)
+def test_confidence_is_how_sure_the_answer_is(meaning: Meaning, sure: float) -> None:
+    result = assemble("x", 2.0, [(0.0, Piece((), 0.5, meaning, seconds=2.0))])
+    assert result.confidence == pytest.approx(sure)
+    assert result.to_dict()["confidence"] == pytest.approx(sure)
+
+
+def test_of_silence_every_way_of_listening_is_as_sure() -> None:
+    silent = [Piece((), 1.0, meaning, silent=True) for meaning in (None, Meaning(None, 0.0, (), "no-speech"))]
+    assert [assemble("x", 2.0, [(0.0, piece)]).confidence for piece in silent] == [1.0, 1.0]
+    assert [assemble("x", 20.0, [(0.0, piece)] * 3).confidence for piece in silent] == [1.0, 1.0]
