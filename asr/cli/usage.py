@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Command(TyperCommand):
-    """A command that refuses an option that is given twice, where only one of the values could count."""
+    """A command that refuses an option that is given twice, where only one of the values could count.
+
+    Its usage shows which arguments may be several: [FILE]...
+    """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer's own
         """Ends the command with wrong usage, which names the option."""
@@ -25,6 +28,14 @@ class Command(TyperCommand):
             if takes_one and times > 1:
                 ctx.fail(f"{max(parameter.opts, key=len)} is given {times} times; give it once")
         return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # typer's own
+        """Of the first line of help."""
+        pieces = [self.options_metavar] if self.options_metavar else []
+        for parameter in self.get_params(ctx):
+            several = parameter.param_type_name == "argument" and parameter.nargs == -1
+            pieces += [f"{piece}..." if several else piece for piece in parameter.get_usage_pieces(ctx)]
+        return pieces
 
 
 def apply_to(apps: Iterable[typer.Typer]) -> None:
