@@ -22,16 +22,15 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from asr.errors import GuidanceError
+from asr.given import brief, number_in
 from asr.search.hypothesis import EOS
 from asr.text import normalise
 from asr.tokenizer import WORD_START
@@ -54,7 +53,6 @@ _MAX_TOKENS: Final = 1 << 18  # of all phrases together
 _REMEMBERED_VALUES: Final = 1 << 22  # 16 MB of scores
 _STAR: Final = re.compile(r"(?:^|\s)\*(?:\s|$)")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
-_SHOWN: Final = 60  # characters of a value, in messages
 
 
 @dataclass
@@ -194,19 +192,6 @@ class _Admitted:
         return phrase, tokens
 
 
-def brief(value: object) -> str:
-    """A value as messages show it, on a line and cut where it is long."""
-    try:
-        return cut(repr(value))
-    except (ValueError, RecursionError):  # of an int of thousands of digits, and of lists in lists in lists
-        return cut(reprlib.repr(type(value)))
-
-
-def cut(text: str) -> str:
-    """As much of a text as messages show."""
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-
-
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -261,13 +246,3 @@ def _checked(weight: float) -> float:
             f"weight {found:g} is 0 or beyond ±{LARGEST_WEIGHT:g} nats per token; write one such as 2 or -1.5"
         )
     return found
-
-
-def number_in(value: object) -> float | None:
-    """What a caller gave for a number; None if it is none, infinite if it is beyond all floats."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf

@@ -41,6 +41,13 @@ class Meaning:
     alternatives: tuple[Alternative, ...] = ()  # likeliest first; commands that differ in intent or slots
     rejected: Reason | None = None  # why there is no command
 
+    @property
+    def certainty(self) -> float:
+        """0 … 1, how sure the answer is: that its command was meant, or that none was, where it says so."""
+        if self.command is not None:
+            return self.confidence
+        return max(0.0, 1.0 - max(self.confidence, sum(other.confidence for other in self.alternatives)))
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {
@@ -48,6 +55,21 @@ class Meaning:
             "rejected": self.rejected,
             "alternatives": [alternative.to_dict() for alternative in self.alternatives],
         }
+
+
+@dataclass(frozen=True)
+class SpokenCommand:
+    """One of the commands in a recording, and when it was said."""
+
+    command: Command
+    confidence: float  # 0 … 1, that it was meant
+    start: float  # seconds from the beginning of the recording
+    end: float  # seconds; start <= end
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it: times and confidence with three decimals."""
+        numbers = {"confidence": self.confidence, "start": self.start, "end": self.end}
+        return {**command_to_dict(self.command), **{name: round(float(value), 3) for name, value in numbers.items()}}
 
 
 def command_to_dict(command: Command) -> dict[str, Any]:

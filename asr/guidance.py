@@ -7,8 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from asr.boost import Boost, brief, number_in, read_boost
+from asr.boost import Boost, read_boost
 from asr.errors import ConfigError
+from asr.given import brief, number_in
 from asr.lm import LanguageModel, read_lm
 from asr.search import Blend, Guide
 

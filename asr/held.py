@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from asr.commands import Meaning, understand
 from asr.errors import ConfigError
+from asr.given import brief
 from asr.judge import Judge, Witness
 from asr.phrases import PhraseSet
 from asr.search import CTC_WEIGHT, beam
@@ -47,7 +48,7 @@ class Held:
         elif isinstance(phrases, str | PathLike):
             phrases = PhraseSet.read(str(phrases), bundle.language)
         elif not isinstance(phrases, PhraseSet):
-            raise ConfigError(f"phrases={phrases!r}: give a phrase file, a list of sentences, or a PhraseSet")
+            raise ConfigError(f"phrases={brief(phrases)}: give a phrase file, a list of sentences, or a PhraseSet")
         judge = Judge.of(bundle)
         if threshold is not None:
             judge = replace(judge, threshold=threshold)

@@ -65,7 +65,7 @@ class Heard:
         """As a line of JSON: times of words and segments count from the start of the stream."""
         fields = self.result.to_dict()
         del fields["audio_filepath"], fields["no_speech"], fields["seconds_cut"]
-        for each in (*fields["words"], *fields["segments"]):
+        for each in (*fields["words"], *fields["segments"], *fields.get("commands", ())):
             each["start"], each["end"] = round(each["start"] + self.start, 3), round(each["end"] + self.start, 3)
         times = {"start": self.start, "end": self.end, "latency": self.latency, "decoding": self.decoding}
         return {name: round(value, 3) for name, value in times.items()} | fields
@@ -312,7 +312,7 @@ def check_variables(phrases: PhraseSet) -> None:
                 other = slots.setdefault(variable, name)
                 if other != name:
                     fault = f"its slots {other!r} and {name!r} would both be {variable} of --on-command"
-                    raise ConfigError(f"{phrases.name}: intent {intent!r}: {fault}; rename one")
+                    raise ConfigError(f"{phrases.file_of(intent)}: intent {intent!r}: {fault}; rename one")
 
 
 def _variable(slot: str) -> str:

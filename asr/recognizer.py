@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from asr import given
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
 from asr.hearing import Ear, Speech, evidence_of_speech, speech_in
@@ -27,7 +28,7 @@ from asr.runtime import OnnxBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.timing import Piece, assemble
 from audio.errors import AudioWarning
-from audio.reading import read_sound
+from audio.reading import RawFormat, read_sound
 from audio.speech import phrases as between_pauses
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from asr.held import Held, Phrases
     from asr.results import Result
     from asr.search import Backend, Guide, Hypothesis
-    from audio.reading import RawFormat
     from audio.speech import Sound
 
 Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
@@ -107,20 +107,25 @@ class Recognizer:
         read), and how much of one. boost: a file of words and phrases to expect, or these with their weights.
         speech_detection: decode only where somebody speaks; without it, whatever sounds is taken for words.
         backend: what runs the model in place of the bundle's graphs, with threads of its own.
-        Raises BundleError where the bundle can't be used, ConfigError for a setting out of range, PhrasesError for a
-        phrase file with faults, GuidanceError for a language model or boost file that can't be used.
+        Raises BundleError where the bundle can't be used, ConfigError for a setting out of range or of another type,
+        PhrasesError for a phrase file with faults, GuidanceError for a language model or boost file that can't be used.
         """
-        for name, value, most in (("threads", threads, MOST_THREADS), ("beam", beam, WIDEST_BEAM)):
-            if not isinstance(value, int) or not 1 <= value <= most:
-                raise ConfigError(f"{name}={value!r} must be a whole number from 1 to {most}")
+        threads = given.whole_number("threads", threads, 1, MOST_THREADS)
+        beam = given.whole_number("beam", beam, 1, WIDEST_BEAM)
+        share = CTC_WEIGHT if ctc_weight is None else given.number("ctc_weight", ctc_weight, 0, 1, ", or None")
+        self._max_seconds = given.seconds("max_seconds", max_seconds)
+        self._raw: RawFormat | None = given.instance("raw", raw, RawFormat, "give a RawFormat, or None")
+        self._channel = None if channel is None else given.whole_number("channel", channel, 0, otherwise=", or None")
+        self._detects = given.switch("speech_detection", speech_detection)
         if not isinstance(bundle, Bundle):
-            bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else bundle))
+            wanted = "give the path of a bundle, one that was read, or None"
+            bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else given.path("bundle", bundle, wanted)))
         self.bundle = bundle
-        self.options = SearchOptions(beam=beam, ctc_weight=CTC_WEIGHT if ctc_weight is None else ctc_weight)
+        self.options = SearchOptions(beam=beam, ctc_weight=share)
+        given.having("backend", backend, ("encode", "step"))
         self._backend: Backend = OnnxBackend(self.bundle, threads) if backend is None else backend
         self._hold(phrases, threshold, lm, lm_weight, boost)
-        self._max_seconds, self._raw, self._channel = max_seconds, raw, channel
-        self._detects, self._ear = speech_detection, Ear.of(self.bundle)
+        self._ear = Ear.of(self.bundle)
 
     def sharing(
         self,
@@ -141,6 +146,7 @@ class Recognizer:
 
     def at_threshold(self, threshold: float) -> Recognizer:
         """Another one that is held to the same phrases, but takes a command from this confidence on, 0 to 1."""
+        threshold = given.number("threshold", threshold, 0, 1)
         other = copy(self)
         at = {name: replace(held, judge=replace(held.judge, threshold=threshold)) for name, held in self._held.items()}
         other._held = at  # noqa: SLF001  one of ours
@@ -154,14 +160,15 @@ class Recognizer:
         lm_weight: float | None,
         boost: BoostSource | None,
     ) -> None:
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold={threshold!r} must be a number from 0 to 1")
+        if threshold is not None:
+            threshold = given.number("threshold", threshold, 0, 1, ", or None")
         self._held: dict[str, Held] = {}
         self._alone = phrases is not None and not isinstance(phrases, Mapping)
         if phrases is not None:
             from asr.held import Held  # noqa: PLC0415  phrase files are not everyone's, and take a while to load
 
             named = phrases if isinstance(phrases, Mapping) else {"": phrases}
+            given.names("phrases", named)
             self._held = {name: Held.of(each, self.bundle, self.options, threshold) for name, each in named.items()}
         self._guide: Guide[Any] | None = None
         if lm is not None or lm_weight is not None or boost is not None:
@@ -207,9 +214,9 @@ class Recognizer:
     def _compared(self, name: str | None) -> Held | None:
         if name is None:
             return self._held[""] if self._alone else None
-        if name not in self._held or self._alone:
+        if not isinstance(name, str) or name not in self._held or self._alone:
             known = ", ".join(self._held) if self._held and not self._alone else "none by name"
-            raise ConfigError(f"phrases={name!r}: there are no such; given were {known}")
+            raise ConfigError(f"phrases={given.brief(name)}: there are no such; given were {known}")
         return self._held[name]
 
     def _groups(self, sources: Iterable[Source], room: int) -> Iterator[list[_Clip | CepstraError]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asr.commands import Meaning
+    from asr.commands import Meaning, SpokenCommand
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,19 @@ class Result:
     audio_filepath: str | None  # as the caller named it; None for samples in memory
     duration: float  # seconds of sound
     text: str
-    confidence: float  # 0 … 1, of the text as a whole
+    confidence: float  # 0 … 1, how sure the answer is: the text, that nobody speaks, the command, or that there is none
     words: tuple[Word, ...] = ()
     segments: tuple[Segment, ...] = ()
-    meaning: Meaning | None = None  # where phrases were given to compare with
+    meaning: Meaning | None = None  # where phrases were given to compare with; its command is the first of commands
+    commands: tuple[SpokenCommand, ...] = ()  # in order: a long recording, of several pieces, may hold several
     no_speech: bool = False  # whether nobody speaks in it
     seconds_cut: float = 0.0  # of the duration, that were not listened to, since nobody speaks there
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of `cepstra transcribe --format json`, in its order; times and confidences with three decimals."""
-        meaning = {} if self.meaning is None else self.meaning.to_dict()
+        meaning: dict[str, Any] = {}
+        if self.meaning is not None:
+            meaning = self.meaning.to_dict() | {"commands": [each.to_dict() for each in self.commands]}
         return {
             "audio_filepath": self.audio_filepath,
             "duration": _r(self.duration),

@@ -7,11 +7,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from asr.commands import SpokenCommand
 from asr.results import Result, Segment, Word
 from asr.search.ctc import align
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -93,10 +94,11 @@ def assemble(name: str | None, seconds: float, pieces: Sequence[tuple[float, Pie
         audio_filepath=name,
         duration=seconds,
         text=" ".join(word.word for word in words),
-        confidence=confidence if meaning is None else meaning.confidence,
+        confidence=confidence if meaning is None else meaning.certainty,
         words=tuple(words),
         segments=tuple(Segment(s[0].start, s[-1].end, " ".join(word.word for word in s)) for s in segments),
         meaning=meaning,
+        commands=tuple(_commands(pieces)),
         no_speech=all(piece.silent for _, piece in pieces),
         seconds_cut=max(0.0, seconds - sum(piece.seconds for _, piece in pieces)),
     )
@@ -108,6 +110,15 @@ def _meaning(meanings: Sequence[Meaning]) -> Meaning | None:
     if commands or not meanings:
         return commands[0] if commands else None
     return max(meanings, key=lambda meaning: (meaning.rejected != "no-speech", meaning.confidence))
+
+
+def _commands(pieces: Sequence[tuple[float, Piece]]) -> Iterator[SpokenCommand]:
+    """Each piece's own, from its first word to its last."""
+    for start, piece in pieces:
+        meaning = piece.meaning
+        if meaning is not None and meaning.command is not None:
+            first, last = (piece.words[0].start, piece.words[-1].end) if piece.words else (0.0, piece.seconds)
+            yield SpokenCommand(meaning.command, meaning.confidence, start + first, start + last)
 
 
 def _mean_probability(log_probs: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import soundfile
 
+from audio.cut_short import cut_short
 from audio.identify import is_other_sound
 from audio.sources import CONVERT, unusable
 
@@ -64,7 +65,10 @@ class SndfileReader:
         self.frames: int | None = stated if stated < _UNKNOWN else None
         self.encoding = str(self._file.subtype)
         self.container = str(self._file.format)
-        self.warnings: list[str] = []
+        at = window.tell()
+        warning = cut_short(window, self.container, self.frames)
+        window.seek(at)
+        self.warnings: list[str] = [] if warning is None else [warning]
 
     def _hushed(self) -> AbstractContextManager[None]:
         return _quiet() if self.container == "MP3" else nullcontext()

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_SECONDS", "AudioInfo", "AudioWarning", "RawFormat", "audio_info", "read_audio", "read_sound"]
+__all__ = [
+    "MAX_SECONDS", "SHORTER", "AudioInfo", "AudioWarning", "RawFormat", "audio_info", "read_audio", "read_sound",
+    "too_long",
+]  # fmt: skip
 
 MAX_SECONDS = 3600.0  # the default limit on the length of what is read
+SHORTER = "cut it, read a part (offset, duration) or raise max_seconds"  # the remedy for what is too long
 _BLOCK = 1 << 18  # samples (over all channels) decoded at a time: 1 MiB
 _LOUD = 16.0  # times full scale (24 dB above): a float file on another scale, most likely
 _LOUDEST = 2.0**31  # times full scale: beyond even 32-bit integers written as floats
@@ -193,7 +197,7 @@ def _part(reader: _Reader, offset: float, duration: float | None, max_seconds: f
             raise _past_the_end(reader.name, offset, reader.frames / rate)
         count = reader.frames - start if count is None else min(count, reader.frames - start)
     if count is not None and count > max_seconds * rate:
-        raise _too_long(reader.name, f"{count / rate:,.2f} s", max_seconds)
+        raise too_long(reader.name, f"{count / rate:,.2f} s", max_seconds)
     return start, count
 
 
@@ -225,7 +229,7 @@ def _resampled(
         peak = max(peak, _peak(mono, reader.name, start + done, rate))
         done += len(mono)
         if done > max_seconds * rate:
-            raise _too_long(reader.name, f"more than {max_seconds:,g} s", max_seconds)
+            raise too_long(reader.name, f"more than {max_seconds:,g} s", max_seconds)
         samples.append(mono if resampler is None else resampler.resample_chunk(mono))
     if not done:
         if start:
@@ -347,6 +351,6 @@ def _past_the_end(name: str, offset: float, duration: float | None) -> AudioErro
     return unusable(name, f"offset {offset:.2f} s lies past the end{length}", "give a smaller one")
 
 
-def _too_long(name: str, length: str, max_seconds: float) -> AudioError:
-    remedy = "cut it, read a part (offset, duration) or raise max_seconds"
-    return TooLongError(f"{name}: {length} long, above the limit of {max_seconds:,g} s; {remedy}")
+def too_long(name: str, length: str, max_seconds: float) -> AudioError:
+    """The error for sound that lasts so long."""
+    return TooLongError(f"{name}: {length} long, above the limit of {max_seconds:,g} s; {SHORTER}")

@@ -9,6 +9,7 @@ from asr.errors import CepstraError, ManifestError
 from asr.evaluation.run import transcribe_all
 from asr.evaluation.scoring import score
 from asr.manifest import read_manifest
+from asr.manifest.sounds import check_sounds
 from asr.recognizer import Recognizer
 
 if TYPE_CHECKING:
@@ -52,12 +53,16 @@ class Loss:
 
 
 def read_development(manifests: Sequence[Path]) -> list[Utterance]:
-    """Everything in the manifests. Raises ManifestError for one that can't be read, or holds nothing to count."""
+    """Everything in the manifests.
+
+    Raises ManifestError for one that can't be read or holds nothing to count, and where sound isn't there.
+    """
     utterances: list[Utterance] = []
     for path in manifests:
         rows = read_manifest(path)
         if not any(row.text.split() for row in rows):
             raise ManifestError(f"{path}: holds no text; error rates need recordings with their words")
+        check_sounds(path, rows)
         utterances += rows
     return utterances
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from asr.cli.bundle import bundle_app
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from asr.manifest.records import Utterance
 
 
 @bundle_app.command()
@@ -43,7 +48,7 @@ def calibrate(
     from asr.bundle import read_bundle, write_bundle
     from asr.calibration import FALSE_ACCEPTS
     from asr.calibration import calibrate as learn
-    from asr.cli.evaluate import read_all
+    from asr.cli.messages import naming
     from asr.cli.outputs import check_outputs
     from asr.cli.progress import counting_bar
     from asr.ear_training import train_ear
@@ -53,8 +58,9 @@ def calibrate(
     target = output or file
     check_outputs([("--output" if output else "FILE", target)], [*manifest, *(noise or [])])
     bundle = read_bundle(file)
-    rows = [row for _, row in read_all(manifest)]
-    noises = [row for _, row in read_all(noise)] if noise else []
+    rows = _heard(manifest)
+    with naming("--noise"):
+        noises = _heard(noise or [])
     with counting_bar("listening") as show:
         lesson = train_ear(bundle, rows, noises, threads=threads, progress=show) if noises else None
         result = learn(bundle, rows, seed=seed, threads=threads, progress=show)
@@ -72,3 +78,14 @@ def calibrate(
             f"noise: {lesson.noises_written} of {lesson.noises} recordings get a text; speech: {lesson.texts_lost} of "
             f"{lesson.texts} right texts are taken for noise, at normal speed, slower and faster"
         )
+
+
+def _heard(manifests: Sequence[Path]) -> list[Utterance]:
+    """Every row. Raises ManifestError, also where sound isn't there: each recording counts."""
+    from asr.cli.evaluate import read_all
+    from asr.manifest.sounds import check_sounds
+
+    found = read_all(manifests)
+    for manifest, row in found:
+        check_sounds(manifest, [row])
+    return [row for _, row in found]

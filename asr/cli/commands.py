@@ -24,6 +24,7 @@ from asr.cli.serve import serve
 from asr.cli.synthesize import synthesize
 from asr.cli.train import train
 from asr.cli.transcribe import transcribe
+from asr.cli.usage import apply_to
 
 app = typer.Typer(
     name="cepstra",
@@ -64,10 +65,10 @@ app.command()(synthesize)
 app.command()(make)
 app.command()(train)
 app.command()(export)
-app.add_typer(bundle_app)
-app.add_typer(lm_app)
-app.add_typer(manifest_app)
-app.add_typer(phrases_app)
+for _group in (bundle_app, lm_app, manifest_app, phrases_app):
+    app.add_typer(_group)
+    apply_to([_group])
+apply_to([app])
 
 
 def run() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides
+from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides, read_phrases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,10 +51,11 @@ def evaluate(
     lm_weight: LmWeightOption = None,
     boost: BoostOption = None,
     phrases: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="FILE",
-            help="A phrase file: how many of its commands are understood, and how much else is taken for one.",
+            metavar="FILE", show_default=False,
+            help="A phrase file: how many of its commands are understood, and how much else is taken for one. "
+            "May be repeated.",
         ),
     ] = None,
     threshold: ThresholdOption = None,
@@ -71,21 +72,19 @@ def evaluate(
         int | None,
         typer.Option(min=1, metavar="N", help="Take only so many utterances of each manifest, evenly spread over it."),
     ] = None,
+    speech_detection: Annotated[
+        bool, typer.Option("--speech-detection/--no-speech-detection", help="Decode only where somebody speaks.")
+    ] = True,
     by: Annotated[By, typer.Option(help="A row of the table for each of these.")] = By.SOURCE,
-) -> None:
+) -> None:  # fmt: skip
     """Error rates of a model; with --phrases, those of commands."""
     from rich.console import Console
 
     from asr.cli.messages import naming
     from asr.recognizer import SHIPPED
 
-    said = None
-    if phrases is not None:
-        from asr.phrases import PhraseSet
-
-        with naming("--phrases"):
-            said = PhraseSet.read(phrases)
-    elif nearest or threshold is not None:
+    said = read_phrases(phrases or [])
+    if said is None and (nearest or threshold is not None):
         hint = "--nearest" if nearest else "--threshold"
         raise typer.BadParameter("says nothing without --phrases", param_hint=hint)
     if said is not None and not nearest and (lm is not None or boost is not None):
@@ -99,15 +98,19 @@ def evaluate(
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming("--model" if model else ""):
             named = {PHRASES: said} if said else None
-            return Recognizer(bundle, threads=threads, beam=beam, phrases=named, threshold=threshold, **guides)
+            return Recognizer(
+                bundle, threads=threads, beam=beam, phrases=named, threshold=threshold,
+                speech_detection=speech_detection, **guides,
+            )  # fmt: skip
 
-    guided = {"threshold": threshold, "lm": lm and str(lm), "lm_weight": lm_weight, "boost": boost and str(boost)}
+    guided: dict[str, Any] = {"threshold": threshold, "lm": lm and str(lm), "lm_weight": lm_weight}
+    guided |= {"boost": boost and str(boost), "speech_detection": None if speech_detection else False}
 
     asked = Asked(
         manifests=manifest,
         model=SHIPPED if model is None else str(model),
         settings={"beam": beam, "threads": threads} | {k: value for k, value in guided.items() if value is not None},
-        inputs=[path for path in (lm, boost) if path is not None],
+        inputs=[path for path in (lm, boost, *(phrases or [])) if path is not None],
         report=report,
         json=json,
         limit=limit,
@@ -213,11 +216,11 @@ def transcribe_rows(
         transcripts = transcribe_all(transcriber, utterances, done=done)
     failures: list[Failure] = []
     heard: list[Heard] = []
-    answered = zip(rows, are_parts(utterances), transcripts.answers, strict=True)
-    for (path, utterance), part, answer in answered:
-        name = named(utterance.audio_filepath, utterance, part=part)
+    answered = zip(rows, are_parts(utterances), _sounds(rows), transcripts.answers, strict=True)
+    for (path, utterance), part, sound, answer in answered:
+        name = named(sound, utterance, part=part)
         if isinstance(answer, CepstraError):
-            failures.append(Failure(name, str(answer)))
+            failures.append(Failure(name, str(answer).replace(str(utterance.audio_filepath), sound)))
         else:
             heard.append(Heard(group_of(utterance, path, asked.by), name, utterance, answer))
     return heard, Run(
@@ -229,6 +232,20 @@ def transcribe_rows(
         wall_seconds=transcripts.wall_seconds,
         failures=tuple(failures),
     )
+
+
+def _sounds(rows: Sequence[tuple[Path, Utterance]]) -> list[str]:
+    """What each row's sound is called: as its manifest has it, or in full where two manifests mean different files."""
+    from asr.manifest.parts import within
+
+    names = [within(utterance, path) for path, utterance in rows]
+    meant: dict[str, set[Path]] = {}
+    for name, (_, utterance) in zip(names, rows, strict=True):
+        meant.setdefault(name, set()).add(utterance.audio_filepath)
+    return [
+        name if len(meant[name]) == 1 else str(utterance.audio_filepath)
+        for name, (_, utterance) in zip(names, rows, strict=True)
+    ]
 
 
 def measure(transcriber: Transcriber, rows: Sequence[tuple[Path, Utterance]], asked: Asked) -> tuple[Run, Evaluation]:

@@ -97,6 +97,12 @@ def export(
         _check_streaming(output, rounded=half or int8)
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
     check_outputs([("--output", output)], [checkpoint, *manifests])
+    if manifests:
+        from asr.cli.messages import naming
+        from export.loss import read_development
+
+        with naming("--manifest"):
+            read_development(manifests)  # what is wrong with them is said before minutes of work
     if graph is Graph.STREAMING:
         _export_streaming(checkpoint, output, name)
         return
@@ -172,7 +178,7 @@ def _check_kind(checkpoint: Path, output: Path, graph: Graph | None) -> None:
             "have windows",
             param_hint="CHECKPOINT",
         )
-    if graph is Graph.ALL_IN_ONE and output.suffix in {".safetensors", ".cepstra"}:
+    if graph is Graph.ALL_IN_ONE and output.suffix != ".onnx":
         raise typer.BadParameter(f"{output}: one graph is an ONNX file; name it FILE.onnx", param_hint="--output")
 
 

@@ -10,7 +10,10 @@ import typer
 from asr.cli.messages import naming
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asr.bundle import Bundle
+    from asr.phrases import PhraseSet
 
 LmOption = Annotated[
     Path | None,
@@ -35,11 +38,21 @@ ThresholdOption = Annotated[
 ]  # fmt: skip
 
 
-def check_together(phrases: Path | None, threshold: float | None, lm: Path | None, boost: Path | None) -> None:
+def read_phrases(files: Sequence[Path]) -> PhraseSet | None:
+    """What --phrases names, several files as one set; None without any. Raises PhrasesError that names the option."""
+    if not files:
+        return None
+    from asr.phrases import PhraseSet, merged
+
+    with naming("--phrases"):
+        return merged([PhraseSet.read(file) for file in files])
+
+
+def check_together(phrases: Sequence[Path], threshold: float | None, lm: Path | None, boost: Path | None) -> None:
     """Raise typer.BadParameter for options of which one leaves nothing for another to do."""
-    if threshold is not None and phrases is None:
+    if threshold is not None and not phrases:
         raise typer.BadParameter("there are no commands without --phrases; give both", param_hint="--threshold")
-    if phrases is not None and (lm is not None or boost is not None):
+    if phrases and (lm is not None or boost is not None):
         raise typer.BadParameter(
             "leaves no free text for --lm and --boost to guide; give either", param_hint="--phrases"
         )

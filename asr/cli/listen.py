@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, check_together, read_guides
+from asr.cli.guidance import (
+    BoostOption,
+    LmOption,
+    LmWeightOption,
+    ThresholdOption,
+    check_together,
+    read_guides,
+    read_phrases,
+)
+from asr.cli.meant import explain_to_watcher
 from asr.cli.messages import complain, naming
 from asr.cli.transcribe import raw_format
 
@@ -32,7 +41,11 @@ def listen(
         str | None, typer.Option(metavar="NAME", help="The microphone: its number, or a part of its name.")
     ] = None,
     phrases: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A phrase file: listen for its commands only; see `phrases`.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", show_default=False,
+            help="A phrase file: listen for its commands only; see `phrases`. May be repeated.",
+        ),
     ] = None,
     threshold: ThresholdOption = None,
     pause: Annotated[
@@ -55,7 +68,7 @@ def listen(
         str | None,
         typer.Option(metavar="ENCODING:RATE:CHANNELS", help="What --input holds, such as PCM_16:16000:1, if not WAV."),
     ] = None,
-) -> None:
+) -> None:  # fmt: skip
     """What is said to a microphone or in a stream, as it is said.
 
     A line for each utterance, when it has ended. Ctrl-C ends it.
@@ -64,7 +77,7 @@ def listen(
         raise typer.BadParameter("a device is for the microphone; leave one of the two out", param_hint="--device")
     if source is None and raw is not None:
         raise typer.BadParameter("says what --input holds; give that too", param_hint="--raw")
-    check_together(phrases, threshold, lm, boost)
+    check_together(phrases or [], threshold, lm, boost)
     form = None if raw is None else raw_format(raw)
     with _ended_by_signals():
         from asr.errors import CepstraError
@@ -74,14 +87,10 @@ def listen(
         if sys.stdout is None:
             raise CepstraError("standard output: closed; leave it open, or send it to /dev/null")
         react = None if on_command is None else _reaction(on_command)
-        said = None
-        if phrases is not None:
-            from asr.phrases import PhraseSet
-
+        said = read_phrases(phrases or [])
+        if said is not None and react is not None:
             with naming("--phrases"):
-                said = PhraseSet.read(phrases)
-                if react is not None:
-                    check_variables(said)
+                check_variables(said)
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming("--model" if model else ""):
             recognizer = Recognizer(bundle, threads=threads, beam=beam, phrases=said, threshold=threshold, **guides)
@@ -116,6 +125,8 @@ def _answer(
             result = heard.result
             if as_json or result.text:
                 print(to_json(heard.to_dict()) if as_json else result.text, flush=True)
+            if not as_json:
+                explain_to_watcher(result)
             if react is not None and result.text and (result.meaning is None or result.meaning.command is not None):
                 react(heard)
 

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, check_together, read_guides
+from asr.cli.guidance import (
+    BoostOption,
+    LmOption,
+    LmWeightOption,
+    ThresholdOption,
+    check_together,
+    read_guides,
+    read_phrases,
+)
+from asr.cli.meant import explain_to_watcher
 from asr.cli.messages import complain, in_options, naming
 from asr.cli.recordings import Recording, check_targets, document, recordings_of
 from asr.cli.transcribe_with_ray import AddressOption, Engine, EngineOption, transcribe_with_ray
@@ -60,8 +69,11 @@ def transcribe(
         int, typer.Option(min=1, max=64, metavar="N", help="Hypotheses kept by the search; 1 is greedy, and fastest.")
     ] = 1,
     phrases: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A phrase file: which of its commands was meant, if any; see `phrases`."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", show_default=False,
+            help="A phrase file: which of its commands was meant, if any; see `phrases`. May be repeated.",
+        ),
     ] = None,
     threshold: ThresholdOption = None,
     lm: LmOption = None,
@@ -85,30 +97,25 @@ def transcribe(
     ] = True,
     engine: EngineOption = Engine.LOCAL,
     address: AddressOption = None,
-) -> None:
+) -> None:  # fmt: skip
     """What is said in sound files. Of a single file just the text is printed, of several "FILE: text".
 
     A file that can't be read is reported, the rest goes on, and the exit code is 1.
     """
     from asr.writers import find_format
 
-    named = files or []
+    named, phrase_files = files or [], phrases or []
     if math.isnan(max_seconds):
         raise typer.BadParameter("not a number", param_hint="--max-seconds")
     if not named and manifest is None:
         raise typer.BadParameter("name a sound file, or rows with --manifest", param_hint="FILE")
     if named.count("-") > 1:
         raise typer.BadParameter("- is given twice, but standard input can be read only once", param_hint="FILE")
-    check_together(phrases, threshold, lm, boost)
+    check_together(phrase_files, threshold, lm, boost)
     form = None if raw is None else raw_format(raw)
 
     def arguments() -> dict[str, Any]:
-        said = None
-        if phrases is not None:
-            from asr.phrases import PhraseSet
-
-            with naming("--phrases"):
-                said = PhraseSet.read(phrases)
+        said = read_phrases(phrase_files)
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         return {
             "bundle": bundle,
@@ -123,7 +130,8 @@ def transcribe(
         }
 
     if engine is Engine.RAY:
-        read = {"model": model, "phrases": phrases, "lm": lm, "boost": boost}
+        read = {"model": [model] if model else [], "phrases": phrase_files}
+        read |= {key: [path] for key, path in (("lm", lm), ("boost", boost)) if path}
         transcribe_with_ray(
             context,
             files=named,
@@ -143,7 +151,8 @@ def transcribe(
     else:
         from asr.files import make_folder
 
-        check_targets(recordings, [path for path in (manifest, model, phrases, lm, boost) if path is not None])
+        read_too = (manifest, model, lm, boost, *phrase_files)
+        check_targets(recordings, [path for path in read_too if path is not None])
         with naming("--output-dir"):
             make_folder(output_dir)
 
@@ -164,6 +173,7 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
     from asr.errors import CepstraError
     from asr.files import write_atomically
     from asr.writers import find_format
+    from audio.sources import displayed
 
     def text_of(recording: Recording, result: Result) -> str:
         return document(recording, result, find_format(format_), listed=not alone and recording.target is None)
@@ -178,6 +188,8 @@ def transcribe_with(transcriber: Transcriber, recordings: Sequence[Recording], f
                         raise answer
                     if recording.target is None:
                         show(text_of(recording, answer))
+                        if format_ is Format.TEXT:
+                            explain_to_watcher(answer, "" if alone else displayed(recording.name))
                     else:
                         write_atomically(recording.target, text_of(recording, answer))
                 except CepstraError as error:

@@ -13,7 +13,7 @@ import typer
 from asr.cli.messages import complain, in_options, naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
     from asr.batch.run import Done
@@ -57,7 +57,7 @@ def transcribe_with_ray(
     folder: Path | None,
     address: str | None,
     recognizer: Callable[[], dict[str, Any]],
-    read: Mapping[str, Path | None],
+    read: Mapping[str, Sequence[Path]],
 ) -> None:
     """Write folder/results.jsonl.
 
@@ -80,8 +80,8 @@ def transcribe_with_ray(
     with naming("--model" if read["model"] else ""):
         Recognizer(threads=1, **options)  # what is wrong with them is said here, not by every worker
     raw = options["raw"]
-    given = {key: path for key, path in {**read, "model": read["model"] or DEFAULT_BUNDLE}.items() if path is not None}
-    asked: dict[str, object] = {key: digest_of(path) for key, path in given.items()}
+    given = {key: paths for key, paths in {**read, "model": read["model"] or [DEFAULT_BUNDLE]}.items() if paths}
+    asked: dict[str, object] = {key: " ".join(map(digest_of, paths)) for key, paths in given.items()}
     asked |= {key: options.get(key) for key in _SETTINGS} | {"raw": None if raw is None else str(raw)}
     so_far = (0, 0)
     try:

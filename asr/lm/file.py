@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from asr.archive import ArchiveKind
-from asr.boost import brief, cut
 from asr.errors import GuidanceError
+from asr.given import brief, cut
 from asr.lm.ngram import HIGHEST_ORDER, NGram
 from asr.lm.skips import Skips
 from asr.lm.table import Table

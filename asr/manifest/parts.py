@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.errors import AudioError
@@ -11,7 +13,6 @@ from asr.manifest.check_settings import SoundLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from asr.manifest.records import Utterance
     from audio.reading import RawFormat
@@ -36,6 +37,14 @@ def stretch(row: Utterance, between: str) -> str:
 def named(path: str | Path, row: Utterance, *, part: bool) -> str:
     """The recording, and its stretch where it is part of a longer file (as a media fragment: "talk.wav#t=12.5,14")."""
     return f"{path}#t={stretch(row, ',')}" if part else str(path)
+
+
+def within(row: Utterance, manifest: Path) -> str:
+    """The sound as the manifest names it; what lies in the manifest's folder, without the way there."""
+    written = Path(row.written or row.audio_filepath)
+    with suppress(ValueError):
+        return str(written.relative_to(manifest.parent.absolute()))
+    return str(written)
 
 
 def _ends_within(row: Utterance, raw: RawFormat | None) -> bool:

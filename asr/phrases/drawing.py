@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 from asr.errors import PhrasesError
-from asr.phrases.faults import nearest
+from asr.phrases.faults import shown
 from asr.phrases.languages import Languages, TooManyStatesError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from asr.phrases.phrase_set import PhraseSet
 
 MAX_BOXES: Final = 250  # more can't be read
 MAX_LINES: Final = 8  # of a box
+MAX_NAMED: Final = 20  # intents in a message
 _SWEEPS: Final = 24
 _FONT, _LINE, _LETTER = 14, 18, 8.4  # pixels: size, line, width of a letter
 _GAP_X, _GAP_Y, _MARGIN = 26.0, 12.0, 24.0
@@ -59,9 +63,7 @@ def draw(phrases: PhraseSet, intent: str | None = None) -> str:
     """The picture. intent: only its sentences. Raises PhrasesError if it is too large, or there is no such intent."""
     names = [intent] if intent is not None else list(phrases.intents)
     if intent is not None and intent not in phrases.intents:
-        raise PhrasesError(
-            f"{phrases.name}: no intent {intent!r}; {nearest(intent, phrases.intents, 'see its intents')}"
-        )
+        raise PhrasesError(f"{phrases.name}: no intent {shown(intent)}; {_known(intent, phrases.intents)}")
     languages = Languages(lists_as_words=True)
     try:
         sentences = [sentence for name in names for sentence in phrases.grammar.intents[name]]
@@ -72,6 +74,14 @@ def draw(phrases: PhraseSet, intent: str | None = None) -> str:
     _place(layers)
     used = {line[1:-1] for layer in layers for node in layer if node.kind == "list" for line in node.lines}
     return _svg(layers, [_legend(phrases, name) for name in sorted(used) if name in phrases.grammar.lists])
+
+
+def _known(wanted: str, intents: Sequence[str]) -> str:
+    """The remedy for an intent that isn't there."""
+    ranked = sorted(intents, key=lambda name: -SequenceMatcher(None, wanted.lower(), name.lower()).ratio())
+    listed = ", ".join(map(shown, ranked[:MAX_NAMED]))
+    more = f" and {len(ranked) - MAX_NAMED} more" if len(ranked) > MAX_NAMED else ""
+    return f"there are, nearest first, {listed}{more}"
 
 
 def _too_large(phrases: PhraseSet, count: int, intent: str | None) -> PhrasesError:

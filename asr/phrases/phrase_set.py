@@ -25,9 +25,10 @@ from asr.phrases.yaml_tree import mapping, read_tree
 from asr.text import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from asr.phrases.grammar import Definitions, Grammar
+    from asr.phrases.grammar import Sentence as Template
     from asr.phrases.nodes import Node, Scalar
     from asr.phrases.token_graph import TokenGraph
     from asr.tokenizer import Tokenizer
@@ -57,9 +58,10 @@ class PhraseSet:
     Command(intent='light', slots={'room': 'den'}, sentence='switch on the den light')
     """
 
-    def __init__(self, grammar: Grammar, name: str) -> None:
-        """grammar: bound; use `read` or `parse`. name: of the file, for errors."""
+    def __init__(self, grammar: Grammar, name: str, files: Mapping[str, str] | None = None) -> None:
+        """grammar: bound; use `read` or `parse`. name: of the file, for errors; files: of each intent, if several."""
         self.name = name
+        self._files = files or {}
         self.grammar = grammar
         self._firsts = FirstWords()
 
@@ -85,6 +87,10 @@ class PhraseSet:
         """Names, in the order of the file."""
         return tuple(self.grammar.intents)
 
+    def file_of(self, intent: str) -> str:
+        """The name of the file that an intent stands in, for errors."""
+        return self._files.get(intent, self.name)
+
     @cached_property
     def automaton(self) -> tuple[Languages, dict[str, int], int]:
         """The sentences as states: of each intent, and of all. Raises PhrasesError where there are too many states."""
@@ -94,7 +100,7 @@ class PhraseSet:
             for intent, sentences in self.grammar.intents.items():
                 states: list[int] = []
                 for sentence in sentences:
-                    place, what = sentence.place, shown(sentence.written)
+                    name, place, what = self.file_of(intent), sentence.place, shown(sentence.written)
                     states.append(languages.before(sentence.node))
                 what = f"intent {shown(intent)}"
                 roots[intent] = languages.union(states)
@@ -103,7 +109,7 @@ class PhraseSet:
         except TooManyStatesError as error:
             where = f", in rule <{error.rule}>" if error.rule else ""
             raise PhrasesError(
-                f"{self.name}:{place.line}:{place.column}: {what} can go on in more ways than can be kept "
+                f"{name}:{place.line}:{place.column}: {what} can go on in more ways than can be kept "
                 f"({len(languages.arcs)} states){where}; leave out optional parts there, or divide it"
             ) from None
 
@@ -125,11 +131,17 @@ class PhraseSet:
         return compile_graph(languages, root, tokenizer, self._unknown)
 
     def _unknown(self, word: str) -> PhrasesError:
-        place = next(
-            (node.place for node in _walk(self) if isinstance(node, Words) and word in node.words), Place(1, 1)
+        name, place = next(
+            (
+                (self.file_of(intent), node.place)
+                for intent, sentences in self.grammar.intents.items()
+                for node in _walk(sentences)
+                if isinstance(node, Words) and word in node.words
+            ),
+            (self.name, Place(1, 1)),
         )
         return PhrasesError(
-            f"{self.name}:{place.line}:{place.column}: the model has no letters for {word!r}; write it as it is said"
+            f"{name}:{place.line}:{place.column}: the model has no letters for {word!r}; write it as it is said"
         )
 
     def samples(self, n: int, seed: int = 0) -> list[str]:
@@ -222,9 +234,9 @@ def _definitions(text: str, name: str, language: str) -> Definitions:
     return read_lines(text, language)
 
 
-def _walk(phrases: PhraseSet) -> list[Node]:
+def _walk(sentences: Iterable[Template]) -> list[Node]:
     """Every node, once."""
-    stack = [sentence.node for sentences in phrases.grammar.intents.values() for sentence in sentences]
+    stack = [sentence.node for sentence in sentences]
     seen: dict[int, Node] = {}
     while stack:
         node = stack.pop()

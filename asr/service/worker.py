@@ -28,7 +28,7 @@ from asr.recognizer import PIECE_SECONDS, Recognizer, cut
 from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 from audio.errors import TooLongError
-from audio.reading import audio_info, read_audio
+from audio.reading import SHORTER, audio_info, read_audio, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,11 +151,10 @@ class Worker:
             return [error if isinstance(error, CepstraError) else self._fault()]
 
     def _duration(self, sound: Path) -> float:
-        """As the header states it. Raises TooLargeError, AudioError."""
+        """As the header states it. Raises AudioError."""
         seconds = audio_info(sound).duration
         if seconds > self._max_seconds:
-            fault = f"file: lasts {seconds:.0f} s, longer than {self._max_seconds:g} s; send it in parts"
-            raise TooLargeError(fault, param="file")
+            raise too_long(str(sound), f"{seconds:,.2f} s", self._max_seconds)
         return seconds
 
     def _read(self, sound: Path) -> NDArray[np.float32]:
@@ -227,10 +226,10 @@ def _of_disk(error: OSError) -> ServiceError:
 
 
 def _without_path(error: CepstraError, sound: Path) -> CepstraError:
-    """Whoever sent it knows nothing of the service's files."""
+    """The same words, but whoever sent it knows only the form's field, and nothing of the service's files."""
     if not isinstance(error, AudioError):
         return error
-    message = str(error).replace(f"{sound}: ", "").replace(str(sound), "the file")
-    if isinstance(error, TooLongError):  # as decoding shows, where no header says so
-        return TooLargeError(f"file: {message}", param="file")
+    message = str(error).replace(str(sound), "file")
+    if isinstance(error, TooLongError):
+        return TooLargeError(message.replace(SHORTER, "send it in parts"), param="file")
     return AudioError(message)

@@ -227,7 +227,7 @@ class _Handler(AsyncEventHandler):
         if len(samples):
             result = await insist(lambda: self._transcribed(samples))
         else:
-            result = Result(None, 0.0, "", 0.0, no_speech=True)
+            result = Result(None, 0.0, "", 1.0, no_speech=True)
         self._rules.notes.transcribed(result)
         meaning = result.meaning
         text = result.text if meaning is None or meaning.command is None else meaning.command.sentence

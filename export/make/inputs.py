@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from asr.errors import CepstraError, ConfigError, ManifestError
 from asr.files import make_folder, real_path
 from asr.manifest import read_manifest
+from asr.manifest.sounds import check_sounds
 from asr.synthesis import choose_engines
 from asr.synthesis.engines import divide_voices, open_all
 from asr.text import normalise
@@ -60,11 +61,7 @@ def _read(option: str, manifest: Path) -> list[Utterance]:
         rows = read_manifest(manifest)
         if not any(row.text.split() for row in rows):
             raise ManifestError(f"{manifest}: holds no text; recordings need their words")
-        for row in rows:
-            if not row.audio_filepath.is_file():
-                raise ManifestError(
-                    f"{manifest}:{row.line}: {row.audio_filepath} isn't there; mend the path, or take the row out"
-                )
+        check_sounds(manifest, rows)
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ from typer.testing import CliRunner
 from asr.bundle import read_bundle, write_bundle
 from asr.calibration import WITH, WITHOUT, Observation, calibrate, fit, observe
 from asr.cli.commands import app
-from asr.errors import ConfigError
+from asr.errors import CepstraError, ConfigError
 from asr.evaluation.commands import Trial, calibration_error
 from asr.judge import EVIDENCE, Judge
 from asr.manifest import Utterance
 from asr.phrases import Command
+from asr.recognizer import DEFAULT_BUNDLE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,3 +164,27 @@ def test_the_command_writes_it_into_the_bundle(
     with pytest.raises(ConfigError, match=r"only 4 recordings that say one of several .* 20 are needed"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert (tmp_path / "toy.cepstra").read_bytes() == before
+
+
+@pytest.mark.skipif(not DEFAULT_BUNDLE.exists(), reason="no model ships with this checkout")
+@pytest.mark.parametrize("place", ["rows", "noise"])
+def test_a_recording_that_is_not_there_is_said_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def never(*_: object, **_named: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("asr.calibration.calibrate", never)
+    monkeypatch.setattr("asr.ear_training.train_ear", never)
+    shutil.copy(DEFAULT_BUNDLE, tmp_path / "toy.cepstra")
+    (tmp_path / "there.wav").write_bytes(b"x")
+    for name in ("rows", "noise"):
+        sound = "gone.wav" if name == place else "there.wav"
+        row = json.dumps({"audio_filepath": sound, "duration": 1.0, "text": "yes"})
+        (tmp_path / f"{name}.jsonl").write_text(row + "\n")
+    files = [str(tmp_path / name) for name in ("toy.cepstra", "rows.jsonl")]
+    with pytest.raises(CepstraError, match=rf"{place}\.jsonl:1: .*gone\.wav isn't there") as caught:
+        CliRunner().invoke(
+            app, ["bundle", "calibrate", *files, "--noise", str(tmp_path / "noise.jsonl")], catch_exceptions=False
+        )
+    assert str(caught.value).startswith("--noise ") is (place == "noise")

@@ -81,3 +81,20 @@ def test_the_module_is_the_command() -> None:
     wrong = subprocess.run([sys.executable, "-m", "asr", "frobnicate"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("Usage: cepstra ")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("transcribe", "[FILE]..."),
+        ("evaluate", "{MANIFEST}..."),
+        ("features", "{FILE}"),
+        ("lm train", "{TEXT}..."),
+        ("bundle calibrate", "{FILE} {MANIFEST}..."),
+        ("export", "[CHECKPOINT]"),
+        ("listen", ""),
+    ],
+)
+def test_usage_shows_what_may_be_several(command: str, arguments: str) -> None:
+    line = shown(*command.split(), "--help").splitlines()[0]
+    assert line == f"Usage: cepstra {command} [OPTIONS] {arguments}".rstrip()

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from asr.cli.commands import app
 from asr.cli.evaluate import Asked, By, evaluate, evaluate_with
 from asr.errors import AudioError, CepstraError, ManifestError
 from asr.evaluation import Transcriber, transcribe_all
@@ -97,14 +98,12 @@ def test_a_bad_file_is_reported_and_the_rest_goes_on(manifest: Path, tmp_path: P
     assert err == "b.wav: is not sound; convert it first\n"
     assert "Not transcribed, and in no figure: 1" in out
     page = json.loads(figures.read_text(encoding="utf-8"))
-    assert page["run"]["failures"] == [
-        {"name": str(manifest.parent / "b.wav"), "message": "b.wav: is not sound; convert it first"}
-    ]
+    assert page["run"]["failures"] == [{"name": "b.wav", "message": "b.wav: is not sound; convert it first"}]
     assert page["total"]["utterances"] == 2
     assert page["total"]["wer"] == 0.0
     assert [each["name"] for each in page["utterances"]] == [
-        str(manifest.parent / "a.wav"),
-        f"{manifest.parent / 'c.wav'}#t=1.5,3.5",
+        "a.wav",
+        "c.wav#t=1.5,3.5",
     ]
     assert page["run"]["audio_seconds"] == 2.0
     assert page["run"]["manifests"] == [str(manifest)]
@@ -214,7 +213,7 @@ def test_parts_of_one_file_are_told_apart(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     run(Heard({"talk.wav": "a"}), [path], json=tmp_path / "figures.json")
     names = {each["name"] for each in json.loads((tmp_path / "figures.json").read_text())["utterances"]}
-    assert names == {f"{tmp_path}/talk.wav#t=0,1.5", f"{tmp_path}/talk.wav#t=1234.5678,1236.0678"}
+    assert names == {"talk.wav#t=0,1.5", "talk.wav#t=1234.5678,1236.0678"}
 
 
 @pytest.mark.parametrize("option", ["--json", "--report"])
@@ -233,3 +232,60 @@ def app_of(command: Callable[..., None], *arguments: str) -> None:
     app = typer.Typer()
     app.command()(command)
     CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+class Unread:
+    """Can't open anything, and says so with the path."""
+
+    def transcribe(self, sources: list[Utterance], /) -> list[Result]:
+        raise AudioError(f"{sources[0].audio_filepath}: no such file; check the name and the folder")
+
+
+def written(folder: Path, names: list[str]) -> Path:
+    folder.mkdir()
+    rows = [{"audio_filepath": name, "duration": 1.0, "text": "stop"} for name in names]
+    path = folder / "test.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_clips_are_called_what_their_manifest_calls_them(tmp_path: Path) -> None:
+    """Reports are shown to others, who have the manifest elsewhere: nothing tells where it lay."""
+    manifest = written(
+        tmp_path / "one", ["clips/a.wav", "../b.wav", str(tmp_path / "one" / "clips" / "c.wav"), "/d.wav"]
+    )
+    figures, report = tmp_path / "figures.json", tmp_path / "report.html"
+    run(Heard(dict.fromkeys(("a.wav", "b.wav", "c.wav", "d.wav"), "go")), [manifest], json=figures, report=report)
+    names = [each["name"] for each in json.loads(figures.read_text())["utterances"]]
+    assert names == ["clips/a.wav", "../b.wav", "clips/c.wav", "/d.wav"]
+    run(Unread(), [manifest], json=figures, report=report)
+    failures = json.loads(figures.read_text())["run"]["failures"]
+    assert failures[0] == {"name": "clips/a.wav", "message": "clips/a.wav: no such file; check the name and the folder"}
+    assert str(tmp_path / "one" / "clips") not in figures.read_text() + report.read_text()
+
+
+def test_names_that_two_manifests_share_are_in_full(tmp_path: Path) -> None:
+    manifests = [written(tmp_path / name, ["same.wav", f"{name}.wav"]) for name in ("one", "two")]
+    figures = tmp_path / "figures.json"
+    run(Heard(dict.fromkeys(("same.wav", "one.wav", "two.wav"), "stop")), manifests, json=figures)
+    names = [each["name"] for each in json.loads(figures.read_text())["utterances"]]
+    assert names == [str(tmp_path / "one/same.wav"), "one.wav", str(tmp_path / "two/same.wav"), "two.wav"]
+
+
+@pytest.mark.parametrize(("option", "detects"), [((), True), (("--no-speech-detection",), False)])
+def test_speech_detection_can_be_left_out(
+    monkeypatch: pytest.MonkeyPatch, manifest: Path, tmp_path: Path, option: tuple[str, ...], detects: bool
+) -> None:
+    given = {}
+
+    def recognizer(_bundle: object, **options: object) -> Heard:
+        given.update(options)
+        return Heard(dict.fromkeys(("a.wav", "b.wav", "c.wav"), "stop"))
+
+    monkeypatch.setattr("asr.recognizer.Recognizer", recognizer)
+    figures = tmp_path / "figures.json"
+    ended = CliRunner().invoke(app, ["evaluate", str(manifest), "--json", str(figures), *option])
+    assert ended.exit_code == 0, ended.output
+    assert given["speech_detection"] is detects
+    settings = json.loads(figures.read_text())["run"]["settings"]
+    assert settings == {"beam": 1, "threads": 2} | ({} if detects else {"speech_detection": False})

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.commands import Meaning
+from asr.commands import Meaning, SpokenCommand
 from asr.errors import AudioError, ConfigError
 from asr.listen import Heard, Listener, Reaction, blocks_of, blocks_of_file, check_variables, environment
 from asr.phrases import PhraseSet
@@ -412,3 +412,33 @@ def test_a_file_and_faults_on_the_command_line(tmp_path: Path, stream: Samples) 
     assert ran.returncode == 1
     assert len(ran.stderr.splitlines()) == 1
     assert "none.wav" in ran.stderr
+
+
+def test_times_of_commands_count_from_the_start_of_the_stream() -> None:
+    command = Command("stop", {}, "stop")
+    result = Result(
+        None, 12.0, "stop", 0.9, meaning=Meaning(command, 0.9), commands=(SpokenCommand(command, 0.9, 1.25, 2.0),)
+    )
+    row = Heard(result, start=100.5, end=112.5, decoding=0.1, latency=0.6).to_dict()
+    assert [(each["start"], each["end"]) for each in row["commands"]] == [(101.75, 102.5)]
+
+
+def test_a_long_recording_holds_its_commands_in_order(stream: Samples) -> None:
+    said = ["please save the file", "turn the speaker down"]
+    held = Recognizer(phrases=said)
+    result = held.transcribe(np.concatenate([stream, np.zeros(6 * RATE, np.float32)]))
+    assert [each.command.sentence for each in result.commands] == said
+    assert result.meaning is not None
+    assert result.meaning.command == result.commands[0].command
+    assert result.confidence == result.commands[0].confidence
+    for each in result.commands:
+        words = [word for word in result.words if each.start <= word.start < each.end]
+        assert " ".join(word.word for word in words) == each.command.sentence
+
+
+def test_silence_is_as_sure_with_phrases_as_without(recognizer: Recognizer) -> None:
+    held = recognizer.sharing(phrases=["turn the speaker down"])
+    for seconds in (0.0, 1.0, 25.0):
+        silence = np.zeros(round(seconds * RATE), np.float32)
+        answers = [each.transcribe(silence) for each in (recognizer, held)]
+        assert [(answer.text, answer.no_speech, answer.confidence) for answer in answers] == [("", True, 1.0)] * 2

@@ -146,7 +146,9 @@ def test_draw(lights: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_a_picture_of_one_intent_or_of_too_much(lights: Path) -> None:
     phrases = PhraseSet.read(lights)
     assert "{percent}" not in draw(phrases, "lights_on")
-    with pytest.raises(PhrasesError, match=r"lights\.yaml: no intent 'light_on'; did you mean 'lights_on'\?"):
+    with pytest.raises(
+        PhrasesError, match=r"lights\.yaml: no intent 'light_on'; there are, nearest first, 'lights_on', 'brightness'$"
+    ):
         draw(phrases, "light_on")
     several = "".join(
         f"  i{n}: '{w} [{w}a] [{w}b {w}c] {w}d {{0..9:n}} ({w}e|{w}f {w}g)'\n"
@@ -181,3 +183,19 @@ def test_what_does_not_sound_alike() -> None:
     assert pairs(["on"]) == []
     assert pairs([]) == []
     assert (sounds("fifteen"), sounds("fifty")) == ("faftan", "fafta")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first"), [("Intent7", "intent7"), ("intnet 12", "intent12"), ("zzz", "intent0"), ("", "intent0")]
+)
+def test_known_intents_are_listed_nearest_first(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, wanted: str, first: str
+) -> None:
+    (tmp_path / "many.yaml").write_text("intents:\n" + "".join(f"  intent{i}: 'say {i}'\n" for i in range(25)))
+    options = ["--draw", tmp_path / "graph.svg", "--intent", wanted]
+    assert _cepstra(monkeypatch, "phrases", "check", tmp_path / "many.yaml", *options) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f": no intent {wanted!r}; there are, nearest first, {first!r}, " in line
+    assert line.count("'intent") == 20
+    assert line.endswith(" and 5 more")
+    assert not (tmp_path / "graph.svg").exists()

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asr.commands import Alternative, Meaning, SpokenCommand
+from asr.phrases import Command
 from asr.results import Result, Word
 from asr.search import Hypothesis
 from asr.timing import LEAD, LONGEST_SEGMENT, PAUSE, TRAIL, Piece, assemble
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from asr.search.backend import Floats
 
 POSITION = 0.03  # seconds
+LAMP, MUSIC = Command("lamp", {}, "turn on the lamp"), Command("music", {}, "play the music")
 TOKENIZER = Tokenizer.train(["turn on the lights", "turn off the lights", "it's on"] * 3, vocab_size=45)
 IDS = {TOKENIZER.token(i): i for i in range(TOKENIZER.vocab_size)}
 
@@ -191,3 +194,60 @@ def test_segments_hold_all_words_in_order(gaps: list[list[tuple[float, float]]],
     assert all(a.end <= b.start + 1e-9 for a, b in itertools.pairwise(result.segments))
     if result.words:
         assert (result.segments[0].start, result.segments[-1].end) == (result.words[0].start, result.words[-1].end)
+
+
+def _command(said: str, confidence: float) -> Piece:
+    words = tuple(Word(word, 0.5 + i, 1.25 + i, 0.9) for i, word in enumerate(said.split()))
+    command = Command("light", {"to": said.split()[1]}, said)
+    return Piece(words, confidence, Meaning(command, confidence), seconds=4.0)
+
+
+def test_every_command_of_a_long_recording_is_there_with_its_time() -> None:
+    refused = Piece((), 0.2, Meaning(None, 0.2, (), "unknown-command"), seconds=3.0)
+    pieces = [(0.0, refused), (5.0, _command("turn on", 0.8)), (12.5, _command("turn off", 0.95))]
+    result = assemble("long.wav", 20.0, pieces)
+    first, second = (piece.meaning for _, piece in pieces[1:])
+    assert first is not None
+    assert second is not None
+    assert first.command is not None
+    assert second.command is not None
+    assert result.meaning is first
+    assert result.confidence == 0.8
+    assert result.commands == (
+        SpokenCommand(first.command, 0.8, 5.5, 7.25), SpokenCommand(second.command, 0.95, 13.0, 14.75),
+    )  # fmt: skip
+    row = result.to_dict()
+    assert row["command"] == {"intent": "light", "slots": {"to": "on"}, "sentence": "turn on"}
+    off = {"intent": "light", "slots": {"to": "off"}, "sentence": "turn off"}
+    assert row["commands"] == [
+        {**row["command"], "confidence": 0.8, "start": 5.5, "end": 7.25},
+        {**off, "confidence": 0.95, "start": 13.0, "end": 14.75},
+    ]
+
+
+def test_without_a_command_there_are_no_commands() -> None:
+    refused = assemble("x", 3.0, [(0.0, Piece((), 0.2, Meaning(None, 0.2, (), "unknown-command"), seconds=3.0))])
+    assert (refused.commands, refused.to_dict()["commands"]) == ((), [])
+    assert "commands" not in assemble("x", 3.0, [(0.0, Piece((), 0.2, seconds=3.0))]).to_dict()  # of free text
+
+
+@pytest.mark.parametrize(
+    ("meaning", "sure"),
+    [
+        (Meaning(LAMP, 0.8, (Alternative(LAMP, 0.8), Alternative(MUSIC, 0.1))), 0.8),  # that it was the lamp
+        (Meaning(None, 0.25, (Alternative(LAMP, 0.25), Alternative(MUSIC, 0.15)), "unknown-command"), 0.6),  # neither
+        (Meaning(None, 0.9, (Alternative(LAMP, 0.9), Alternative(MUSIC, 0.1)), "unknown-command"), 0.0),
+        (Meaning(None, 0.0, (), "no-speech"), 1.0),
+        (Meaning(None, 0.0, (), "too-short"), 1.0),
+    ],
+)
+def test_confidence_is_how_sure_the_answer_is(meaning: Meaning, sure: float) -> None:
+    result = assemble("x", 2.0, [(0.0, Piece((), 0.5, meaning, seconds=2.0))])
+    assert result.confidence == pytest.approx(sure)
+    assert result.to_dict()["confidence"] == pytest.approx(sure)
+
+
+def test_of_silence_every_way_of_listening_is_as_sure() -> None:
+    silent = [Piece((), 1.0, meaning, silent=True) for meaning in (None, Meaning(None, 0.0, (), "no-speech"))]
+    assert [assemble("x", 2.0, [(0.0, piece)]).confidence for piece in silent] == [1.0, 1.0]
+    assert [assemble("x", 20.0, [(0.0, piece)] * 3).confidence for piece in silent] == [1.0, 1.0]

@@ -313,6 +313,7 @@ def test_a_bundle_that_loses_too_much_is_not_written(
         ({"max_wer_loss": math.inf}, ConfigError, "0 or more"),
         ({"precision": "float32", "manifests": [SAMPLES]}, ConfigError, "nothing is rounded"),
         ({"manifests": [Path("gone.jsonl")]}, ManifestError, "gone.jsonl"),
+        ({"manifests": [Path("gone.jsonl")], "precision": "float16"}, ManifestError, "gone.jsonl"),
     ],
 )
 def test_what_can_not_be_compared_is_refused_first(
@@ -332,9 +333,10 @@ def test_recordings_without_words_give_no_error_rate(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("ready_made")
 def test_a_recording_that_can_not_be_heard_stops_the_comparison(toy: Toy, tmp_path: Path) -> None:
     manifest = tmp_path / "dev.jsonl"
-    manifest.write_text('{"audio_filepath": "gone.wav", "duration": 1.0, "text": "yes"}\n', encoding="utf-8")
+    manifest.write_text('{"audio_filepath": "torn.wav", "duration": 1.0, "text": "yes"}\n', encoding="utf-8")
+    (tmp_path / "torn.wav").write_bytes(b"RIFF")
     checkpoint, output = _checkpoint(tmp_path / "best.ckpt", toy[0]), tmp_path / "lamp.cepstra"
-    with pytest.raises(CepstraError, match=r"gone\.wav.*leave out that row"):
+    with pytest.raises(CepstraError, match=r"torn\.wav.*leave out that row"):
         convert.export(checkpoint, output, precision="int8", manifests=[manifest])
     assert not output.exists()
 
@@ -346,6 +348,9 @@ def test_a_recording_that_can_not_be_heard_stops_the_comparison(toy: Toy, tmp_pa
         (["--manifest", "a.jsonl"], "--manifest: says nothing without --int8 or --half"),
         (["--int8", "--max-wer-loss", "1"], "--max-wer-loss: says nothing without --manifest"),
         (["--int8", "--manifest", "a.jsonl", "--max-wer-loss", "-100"], "--max-wer-loss"),
+        (["--graph", "all-in-one", "-o", "a.bin"], "--output: a.bin: one graph is an ONNX file; name it FILE.onnx"),
+        (["--graph", "all-in-one", "-o", "a"], "--output: a: one graph is an ONNX file; name it FILE.onnx"),
+        (["--graph", "streaming", "-o", "a.bin"], "--output: a.bin: a streaming encoder is an ONNX file"),
         (["--int8", "-o", "a.safetensors"], "--int8: weights to train on from are always float16"),
         (["--half", "--manifest", "a.jsonl", "-o", "a.safetensors"], "--manifest: weights to train on from"),
     ],
@@ -354,3 +359,29 @@ def test_options_that_contradict_each_other_are_refused(options: list[str], told
     run = CliRunner().invoke(app, ["export", "none.ckpt", *options])
     assert run.exit_code == 2
     assert told in " ".join(run.output.replace("'", "").split())
+
+
+@pytest.mark.parametrize("precision", ["--int8", "--half"])
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (None, r"--manifest .*dev\.jsonl: no such manifest"),
+        (
+            '{"audio_filepath": "gone.wav", "duration": 1.0, "text": "yes"}',
+            r"--manifest .*dev\.jsonl:1: .*gone\.wav isn't there",
+        ),
+    ],
+)
+def test_what_is_to_be_compared_is_there_before_the_checkpoint_is_opened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, precision: str, line: str | None, told: str
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(convert, "read_checkpoint", never)
+    manifest = tmp_path / "dev.jsonl"
+    if line is not None:
+        manifest.write_text(line + "\n", encoding="utf-8")
+    arguments = ["export", "none.ckpt", precision, "--manifest", str(manifest), "-o", str(tmp_path / "out.cepstra")]
+    with pytest.raises(CepstraError, match=told):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)

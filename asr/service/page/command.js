@@ -28,13 +28,13 @@ const meant = ({ intent, slots }) =>
   [intent, ...Object.entries(slots).map(([name, value]) => `${name} ${value}`)].join(", ");
 
 /** In one line, for lists and for those who listen. */
-export function commandLine({ command, rejected }) {
-  return command ? `${meant(command)}` : (REASONS[rejected]?.[0] ?? "No command.");
+export function commandLine({ command, commands = [], rejected }) {
+  return command ? (commands.length ? commands : [command]).map(meant).join("; ") : (REASONS[rejected]?.[0] ?? "No command.");
 }
 
 /** answer: of /v1/commands. phrases: the set's name. */
 export function commandView(answer, phrases) {
-  const { command, rejected, confidence, alternatives = [] } = answer;
+  const { command, commands = [], rejected, confidence, alternatives = [] } = answer;
   const view = el("div", { class: "command" });
   if (command) {
     view.append(
@@ -47,6 +47,15 @@ export function commandView(answer, phrases) {
   } else {
     const [what, why] = REASONS[rejected] ?? ["No command.", rejected ?? ""];
     view.append(el("p", { class: "small" }, `Compared with “${phrases}”`), el("p", { class: "intent none" }, what), el("p", {}, why));
+  }
+  if (commands.length > 1) {
+    view.append(
+      el("h4", {}, "And after it"),
+      el(
+        "ul", { class: "others later" },
+        ...commands.slice(1).map((said) => el("li", {}, el("span", { class: "sentence" }, said.sentence, el("small", {}, meant(said))), bar(said.confidence))),
+      ),
+    );
   }
   const others = alternatives.filter((other) => !command || (meant(other) !== meant(command) && other.confidence >= LEAST));
   if (others.length) {

@@ -261,7 +261,9 @@ def test_metrics_add_up_and_logs_keep_secrets(service_with: Callable[..., Servic
     assert post("/v1/commands", threshold="0.9")["rejected"] == "unknown-command"
     assert post(PATH, silence(3))["text"] == ""
     assert post(PATH, b"no sound at all")["error"]["code"] == "invalid_audio"
-    assert post(PATH, silence(13))["error"]["code"] == "too_large"
+    long = post(PATH, silence(13))["error"]
+    assert long["code"] == "too_large"
+    assert long["message"] == "file: 13.00 s long, above the limit of 12 s; send it in parts"
     assert http.get("/v1/models", headers=bearer("wrong-" + ALL)).status_code == 401
     kind = {"Content-Type": "multipart/form-data; boundary=b"}
     assert http.post(PATH, content=b"--x damaged", headers=key | kind).status_code == 400

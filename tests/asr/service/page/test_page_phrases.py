@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -167,6 +167,22 @@ def test_why_there_is_no_command_is_said_in_plain_words(watched: Watched, sets: 
         page.set_input_files("#files", SAMPLES / "turn_the_speaker_down.wav")
         expect(page.locator(".result:first-child .intent")).to_contain_text(words)
         assert page.locator(".result:first-child .others .number").all_text_contents() == ["25 %"] * len(others)
+
+
+def test_the_other_commands_of_a_long_recording_are_listed(watched: Watched, sets: httpx.Client) -> None:
+    sets.put("/v1/phrases/answers", content="yes\nno\n")
+    page = watched.open()
+    page.get_by_label("Listen for").select_option("answers")
+    first: dict[str, Any]
+    other: dict[str, Any]
+    first, other = ({"intent": name, "slots": {}, "sentence": name} for name in ("yes", "no"))
+    sure = {"confidence": 0.75, "start": 1.0, "end": 2.0}
+    said = {"text": "yes no", "duration": 12.0, "confidence": 0.75, "words": [], "command": first, "rejected": None}
+    said |= {"alternatives": [first | sure], "commands": [first | sure, other | sure]}
+    page.route("**/v1/commands", lambda route: route.fulfill(json=said))
+    page.set_input_files("#files", SAMPLES / "turn_the_speaker_down.wav")
+    expect(page.locator(".result:first-child .intent")).to_have_text("yes")
+    assert page.locator(".result:first-child .later .sentence").all_text_contents() == ["nono"]  # and what it means
 
 
 def test_the_apis_page_shows_every_route_with_a_line_for_curl(watched: Watched) -> None:
