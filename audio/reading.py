@@ -118,7 +118,7 @@ def read_sound(
 
     It stays in memory where no temporary file can be made, or where the disk is full.
     """
-    _check_request(sample_rate, offset, duration, max_seconds)
+    _check_request(sample_rate, channel, offset, duration, max_seconds)
     with opened(source, partial(_bound, raw=raw, seconds=max_seconds)) as window, _reader(window, raw) as reader:
         if channel is not None and not 0 <= channel < reader.channels:
             fault = f"no channel {channel}: it has {reader.channels}, counted from 0"
@@ -174,8 +174,17 @@ def _reader(window: Window, raw: RawFormat | None) -> Iterator[_Reader]:
         reader.close()
 
 
-def _check_request(sample_rate: int, offset: float, duration: float | None, max_seconds: float) -> None:
+def _check_request(
+    sample_rate: int, channel: int | None, offset: float, duration: float | None, max_seconds: float
+) -> None:
     """AudioError for settings that no file could meet."""
+    for name, whole in (("sample_rate", sample_rate), ("channel", 0 if channel is None else channel)):
+        if not isinstance(whole, int) or isinstance(whole, bool):
+            raise AudioError(f"{name}: {whole!r}; give a whole number")
+    seconds = {"offset": offset, "duration": 1.0 if duration is None else duration, "max_seconds": max_seconds}
+    for name, value in seconds.items():
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise AudioError(f"{name}: {value!r}; give seconds")
     if not 1000 <= sample_rate <= HIGHEST_RATE:
         raise AudioError(f"sample_rate: {sample_rate} Hz; give 1000 to {HIGHEST_RATE}")
     if not 0 <= offset < math.inf:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asr.errors import CepstraError, ManifestError
+from asr.evaluation.bootstrap import rate_interval
 from asr.evaluation.run import transcribe_all
 from asr.evaluation.scoring import score
 from asr.manifest import read_manifest
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from asr.bundle import Bundle
+    from asr.evaluation.alignment import Counts
     from asr.manifest.records import Utterance
 
 BEAMS = (1, 4)
@@ -36,6 +38,8 @@ class Loss:
     float32: float
     written: float  # of what is, or was to be, written
     utterances: int
+    # Of the difference, in points, 95 %, by drawing utterances again (both of a pair)
+    interval: tuple[float, float] | None = None
 
     @property
     def search(self) -> str:
@@ -49,7 +53,10 @@ class Loss:
 
     def told(self, precision: str) -> str:
         """For a person."""
-        return f"{self.search} {100 * self.float32:.2f} % in float32, {100 * self.written:.2f} % in {precision}"
+        rates = f"{self.search} {100 * self.float32:.2f} % in float32, {100 * self.written:.2f} % in {precision}"
+        return (
+            rates if self.interval is None else f"{rates} ({self.interval[0]:+.2f} to {self.interval[1]:+.2f} points)"
+        )
 
 
 def read_development(manifests: Sequence[Path]) -> list[Utterance]:
@@ -72,15 +79,22 @@ def measure_loss(
 ) -> list[Loss]:
     """Both bundles over the same recordings, greedily and with a beam of 4; stage is told what begins.
 
-    Raises CepstraError where a recording can't be transcribed: it would be in no figure.
+    Raises CepstraError where a recording can't be transcribed: it would be in no figure; ManifestError without words.
     """
     losses = []
     for beam in BEAMS:
-        rates = []
+        counts = []
         for bundle in (reference, written):
             stage(f"error rate in {bundle.precision}, beam {beam}")
-            rates.append(_word_error_rate(bundle, beam, utterances))
-        losses.append(Loss(beam, rates[0], rates[1], len(utterances)))
+            counts.append(_word_errors(bundle, beam, utterances))
+        before, after = ([each.errors for each in of_bundle] for of_bundle in counts)
+        lengths = [each.reference for each in counts[0]]
+        total = sum(lengths)
+        if not total:
+            raise ManifestError("the manifests hold no word: there is no error rate to compare")
+        more = rate_interval([b - a for a, b in zip(before, after, strict=True)], lengths)
+        interval = None if more is None else (100 * more[0], 100 * more[1])
+        losses.append(Loss(beam, sum(before) / total, sum(after) / total, len(utterances), interval))
     return losses
 
 
@@ -92,14 +106,11 @@ def as_fact(losses: Sequence[Loss]) -> dict[str, Any] | str:
     return {"utterances": losses[0].utterances, **rates}
 
 
-def _word_error_rate(bundle: Bundle, beam: int, utterances: Sequence[Utterance]) -> float:
+def _word_errors(bundle: Bundle, beam: int, utterances: Sequence[Utterance]) -> list[Counts]:
     texts = []
     for answer in transcribe_all(Recognizer(bundle, beam=beam), utterances).answers:
         if isinstance(answer, CepstraError):
             raise CepstraError(f"{answer}; mend or leave out that row: every one is to be in both error rates")
         texts.append(answer.text)
     said = [utterance.text for utterance in utterances]
-    rate = score(said, texts, language=bundle.language, resamples=0).total.wer
-    if rate is None:
-        raise ManifestError("the manifests hold no word: there is no error rate to compare")
-    return rate
+    return [each.words for each in score(said, texts, language=bundle.language, resamples=0).utterances]

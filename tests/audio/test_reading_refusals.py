@@ -136,9 +136,11 @@ def test_floats_on_another_scale_are_kept_with_a_warning() -> None:
         {"max_seconds": math.nan},
         {"sample_rate": 0},
         {"sample_rate": 10**9},
+        *({name: value} for name in ("sample_rate", "channel") for value in ("1", 1.5, True)),
+        *({name: value} for name in ("offset", "duration", "max_seconds") for value in ("1", [1], True)),
     ],
 )
-def test_requests_that_no_file_could_meet(wrong: dict[str, float]) -> None:
+def test_requests_that_no_file_could_meet(wrong: dict[str, object]) -> None:
     with pytest.raises(AudioError, match=rf"{next(iter(wrong))}: .*; give"):
         read_audio(floats(np.zeros(100)), **wrong)  # type: ignore[arg-type]
 

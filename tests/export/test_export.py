@@ -258,16 +258,22 @@ def test_what_int8_costs_is_measured_told_and_noted(toy: Toy, tmp_path: Path) ->
     run = CliRunner().invoke(app, [str(each) for each in (*arguments, "--max-wer-loss", 100)], catch_exceptions=False)
     told = run.stdout.splitlines()[1]
     figures = re.fullmatch(
-        r"word error rate over (\d+) utterances: greedy ([\d.]+) % in float32, ([\d.]+) % in int8; "
-        r"beam 4 ([\d.]+) % in float32, ([\d.]+) % in int8", told,
+        r"word error rate over (\d+) utterances: "
+        r"greedy ([\d.]+) % in float32, ([\d.]+) % in int8 \(([-+\d. to]+) points\); "
+        r"beam 4 ([\d.]+) % in float32, ([\d.]+) % in int8 \(([-+\d. to]+) points\)", told,
     )  # fmt: skip
     assert figures, told
+    greedy, beam = (figures.group(*places) for places in ((2, 3, 4), (5, 6, 7)))
+    for before, after, interval in (greedy, beam):
+        low, high = map(float, interval.split(" to "))
+        assert low - 0.01 <= float(after) - float(before) <= high + 0.01
     rows = len(SAMPLES.read_text(encoding="utf-8").splitlines())
     assert int(figures[1]) == rows
     noted = read_bundle(output).facts["wer_loss"]
     assert noted.keys() == {"utterances", "greedy", "beam 4"}
     assert [f"{100 * noted[search][key]:.2f}" for search in ("greedy", "beam 4") for key in ("float32", "written")] == [
-        *figures.groups()[1:]
+        *greedy[:2],
+        *beam[:2],
     ]
     shown = (
         CliRunner().invoke(app, ["bundle", "show", "--all", str(output)], catch_exceptions=False).stdout.splitlines()
