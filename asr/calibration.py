@@ -64,13 +64,17 @@ def calibrate(
     *,
     seed: int = 1,
     threads: int = 2,
+    speech_detection: bool = True,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Calibration:
     """Listen, fit and choose the threshold. progress: told how many comparisons of all are done.
 
+    rows: recordings of speech, and of noise, without text. speech_detection: as the model will be used.
     Raises ConfigError where the recordings are too few, CepstraError where one can't be read.
     """
-    observations = observe(bundle, rows, seed=seed, threads=threads, progress=progress)
+    observations = observe(
+        bundle, rows, seed=seed, threads=threads, speech_detection=speech_detection, progress=progress
+    )
     for commands, what in ((True, "say one of several sentences"), (False, "say something else")):
         count = len({each.row for each in observations if (each.trial.meant is not None) == commands})
         if count < LEAST_ROWS:
@@ -98,6 +102,7 @@ def observe(
     *,
     seed: int,
     threads: int,
+    speech_detection: bool,
     progress: Callable[[int, int], None],
 ) -> list[Observation]:
     """Compare each recording with phrase files that hold its text and with others."""
@@ -112,7 +117,7 @@ def observe(
         bundle,
         threads=threads,
         phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()},
-        speech_detection=False,  # what it takes for noise goes by confidences that are yet to be found
+        speech_detection=speech_detection,  # noise that it finds needs no telling apart by confidence
     )
     jobs: dict[str, list[_Comparison]] = {name: [] for name in files}
     for index, text in enumerate(texts):

@@ -63,12 +63,12 @@ def calibrate(
         noises = _heard(noise or [])
     with counting_bar("listening") as show:
         lesson = train_ear(bundle, rows, noises, threads=threads, progress=show) if noises else None
-        result = learn(bundle, rows, seed=seed, threads=threads, progress=show)
+        result = learn(bundle, [*rows, *noises], seed=seed, threads=threads, progress=show)
     facts = {**bundle.facts, "commands": result.judge.to_dict()}
     write_bundle(target, replace(bundle, facts={**facts, FACT: lesson.ear.to_dict()} if lesson else facts))
     total, error = result.evaluation.total, result.evaluation.calibration_error
     print(
-        f"{target}: calibrated on {len(rows)} recordings, {len(result.evaluation.trials)} comparisons\n"
+        f"{target}: calibrated on {len(rows) + len(noises)} recordings, {len(result.evaluation.trials)} comparisons\n"
         f"threshold {result.judge.threshold:.3f}, for at most {100 * FALSE_ACCEPTS:g} % false accepts\n"
         f"on those left out in turn: {percent(total.accuracy)} % of the commands understood, "
         f"{percent(total.false_accept_rate)} % false accepts, calibration error {error or 0.0:.3f}"

@@ -103,7 +103,7 @@ def test_each_recording_is_compared_with_files_that_hold_it_and_others(
     toy: tuple[Trained, Bundle], rows: list[Utterance]
 ) -> None:
     told: list[tuple[int, int]] = []
-    found = observe(toy[1], rows, seed=1, threads=1, progress=lambda done, total: told.append((done, total)))
+    found = observe(toy[1], rows, seed=1, threads=1, speech_detection=False, progress=lambda done, total: told.append((done, total)))
     assert told[-1][0] == told[-1][1] > 0
     counts = np.zeros((len(rows), 2), int)
     for each in found:
@@ -124,12 +124,12 @@ def test_each_recording_is_compared_with_files_that_hold_it_and_others(
     assert counts[40:].max(axis=0).tolist() == [0, WITHOUT]
     assert (counts[40:, 0] == 0).all()  # where nothing is said, nothing found is right
     assert (counts[:40, 0] > 0).all()
-    again = observe(toy[1], rows, seed=1, threads=1, progress=lambda _done, _total: None)
+    again = observe(toy[1], rows, seed=1, threads=1, speech_detection=False, progress=lambda _done, _total: None)
     assert [(each.row, each.trial.likeliest) for each in again] == [(each.row, each.trial.likeliest) for each in found]
 
 
 def test_noise_is_worth_no_confidence(toy: tuple[Trained, Bundle], rows: list[Utterance]) -> None:
-    result = calibrate(toy[1], rows, threads=1)
+    result = calibrate(toy[1], rows, threads=1, speech_detection=False)
     trials = result.evaluation.trials
     chance = sum(trial.right for trial in trials) / len(trials)
     assert chance < 0.5
