@@ -10,7 +10,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from audio.mfcc import spectrum_bins, window
-from audio.spectrum_torch import folds
+from audio.spectrum import folds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Constants: TypeAlias = dict[str, NDArray[np.float64] | NDArray[np.int64]]
 
-_SPECTRUM = "model.front_end.spectrum."  # of audio.spectrum_torch, whose tables' names follow
+_SPECTRUM = "model.front_end.spectrum."  # of audio.spectrum_torch; the names of audio.spectrum's tables follow
 
 
 def compute_spectrum(graph: bytes, spec: MfccSpec) -> bytes:

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from audio.mfcc import spectrum_bins
+from audio.spectrum import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +33,9 @@ def weights_precision(bundle: Bundle) -> Precision:
 
 
 def front_end_work(spec: MfccSpec, samples: int) -> Work:
-    """Of one clip: frames to spectra (one matrix), to mel bands, to cepstra."""
-    bins = len(spectrum_bins(spec))
-    frame = spec.frame * 2 * bins + bins * spec.n_mels + spec.n_mels * spec.n_cepstra
+    """Of one clip: frames to spectra, to mel bands, to cepstra."""
+    spectra = sum(table.size for table in tables(spec).values())
+    frame = spectra + len(spectrum_bins(spec)) * spec.n_mels + spec.n_mels * spec.n_cepstra
     return Counter({FRONT_END: 2 * spec.frames(samples) * frame})
 
 
@@ -49,7 +50,7 @@ def encoder_work(config: ModelConfig, features: int, frames: int, vocabulary: in
     at = [below if i < config.halve_after else positions for i in range(config.encoder_layers)]  # of each layer
     splice = below * features * (config.stride + 2 * config.splice) * d
     layer = 4 * d * d + 2 * d * config.encoder_ff  # queries, keys, values, output; feed-forward
-    halving = positions * 2 * d * d if config.halve_after else 0
+    halving = positions * 2 * d * d if config.halves else 0
     by_weights = sum(at) * layer + halving + positions * (config.decoder_layers * 2 * d * d + d * vocabulary)
     windows = (*config.windows, *[0] * config.encoder_layers)
     pairs = sum(_pairs(size, window) for size, window in zip(at, windows, strict=False))

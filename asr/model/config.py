@@ -23,7 +23,8 @@ class ModelConfig:
     splice: int = 5  # frames that a position sees to either side of its own
     # Positions that each encoder layer sees to either side, lowest layer first; 0, and layers beyond the list: all
     windows: tuple[int, ...] = (4, 4, 8, 16)
-    halve_after: int = 0  # encoder layers, lowest first, after which two positions become one; 0: they never do
+    # Encoder layers, lowest first, after which two positions become one; for 0, or where none comes behind: never
+    halve_after: int = 0
     activation: Literal["relu", "gelu"] = "relu"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: int = 2048  # for learned positions only: 61 s, and as many tokens
@@ -40,11 +41,8 @@ class ModelConfig:
                 f"model: splice={self.splice!r} and windows={self.windows!r}: a whole number and a tuple of them, 0 or "
                 "more, are expected"
             )
-        if not _is_count(self.halve_after, least=0) or self.halve_after >= self.encoder_layers:
-            raise ConfigError(
-                f"model: halve_after={self.halve_after!r} is not a whole number from 0 to {self.encoder_layers - 1}, "
-                "below encoder_layers"
-            )
+        if not _is_count(self.halve_after, least=0):
+            raise ConfigError(f"model: halve_after={self.halve_after!r} is not a whole number, 0 or more")
         if max(self.splice, *self.windows, 0) > _MOST["max_positions"]:
             raise ConfigError(f"model: splice and windows are at most {_MOST['max_positions']}")
         if self.d_model % self.heads or (self.d_model // self.heads) % 2:
@@ -55,9 +53,14 @@ class ModelConfig:
             raise ConfigError("model: activation is relu or gelu, positions is sinusoidal or learned")
 
     @property
+    def halves(self) -> bool:
+        """Whether two positions become one on the way up."""
+        return 0 < self.halve_after < self.encoder_layers
+
+    @property
     def frames_per_position(self) -> int:
         """Frames from one position of the encoder's memory to the next."""
-        return self.stride * (2 if self.halve_after else 1)
+        return self.stride * (2 if self.halves else 1)
 
     def memory_length(self, frames: int) -> int:
         """Of the encoder's memory of so many frames."""

@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         self.dropout = LockedDropout(config.dropout)
         layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.layers = cast("list[EncoderLayer]", layers)  # ModuleList says nothing of what it holds
-        self.halve = nn.Linear(2 * config.d_model, config.d_model) if config.halve_after else None
+        self.halve = nn.Linear(2 * config.d_model, config.d_model) if config.halves else None
         self.norm = nn.LayerNorm(config.d_model)
 
     def forward(self, features: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,7 +93,7 @@ class Encoder(nn.Module):
     def _mix(self, x: Tensor, masks: Callable[[int, int], Mapping[int, Tensor | None]]) -> Tensor:
         """masks: of so many positions, which are to be halved so often yet."""
         config = self.config
-        seen = masks(x.shape[1], 1 if config.halve_after else 0)
+        seen = masks(x.shape[1], 1 if config.halves else 0)
         for i, layer in enumerate(self.layers):
             if self.halve is not None and i == config.halve_after:
                 x = self.halve(x.reshape(x.shape[0], -1, 2 * config.d_model))

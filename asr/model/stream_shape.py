@@ -106,7 +106,7 @@ def _faults(config: ModelConfig, spec: MfccSpec) -> Iterator[str]:
             f"model.windows={list(config.windows)} of {config.encoder_layers} encoder layers leave all positions to "
             f"layer {blind}; train with a window above 0 for each"
         )
-    if config.halve_after:
+    if config.halves:
         yield f"model.halve_after={config.halve_after} makes one position of two; train with 0"
     if config.positions == "learned":
         yield (

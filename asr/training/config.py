@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from asr.errors import ConfigError
-from asr.model.config import ModelConfig
+from asr.model.config import ModelConfig, preset
 from audio.augmentation import AugmentationConfig
 from audio.mfcc import MfccSpec
 from audio.spec_augment_config import SpecAugmentConfig
@@ -116,7 +116,9 @@ class TrainConfig:
     # Folder for checkpoints, logs, pictures and the report; settings in a file NAME.yaml get runs/NAME beside it
     output: str = "runs/cepstra"
     preset: Literal["tiny", "small", "base"] = "small"
-    model: ModelConfig = field(default_factory=ModelConfig)  # starts from the preset; states only what differs
+    model: ModelConfig = field(
+        default_factory=lambda: preset("small")
+    )  # starts from the preset; states only what differs
     front_end: MfccSpec = field(default_factory=MfccSpec)  # spread is measured on the training data
     vocab_size: int = 256
     language: str = "en"  # for the text normaliser

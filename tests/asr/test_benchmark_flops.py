@@ -48,7 +48,11 @@ def test_a_token_by_hand() -> None:
 
 def test_the_front_end_by_hand() -> None:
     # 560 samples: 2 frames of 400; 40 filters reach into 255 of the 257 bins, all but 0 Hz and 8 kHz
-    assert front_end_work(MfccSpec(), 560) == {"float64": 2 * 2 * (400 * 510 + 255 * 40 + 40 * 40)}
+    # The halves of a frame are added and subtracted first, 200 numbers each, and with the former goes the mean
+    assert front_end_work(MfccSpec(), 560) == {"float64": 2 * 2 * (201 * 255 + 200 * 255 + 255 * 40 + 40 * 40)}
+    # Another window doesn't fold
+    whole = front_end_work(MfccSpec(window="hamming"), 560)
+    assert whole == {"float64": 2 * 2 * (400 * 510 + 255 * 40 + 40 * 40)}
 
 
 def test_torch_counts_as_much() -> None:

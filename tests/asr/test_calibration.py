@@ -103,7 +103,9 @@ def test_each_recording_is_compared_with_files_that_hold_it_and_others(
     toy: tuple[Trained, Bundle], rows: list[Utterance]
 ) -> None:
     told: list[tuple[int, int]] = []
-    found = observe(toy[1], rows, seed=1, threads=1, speech_detection=False, progress=lambda done, total: told.append((done, total)))
+    found = observe(
+        toy[1], rows, seed=1, threads=1, speech_detection=False, progress=lambda done, total: told.append((done, total))
+    )
     assert told[-1][0] == told[-1][1] > 0
     counts = np.zeros((len(rows), 2), int)
     for each in found:

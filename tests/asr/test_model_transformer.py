@@ -34,6 +34,7 @@ VARIANTS = {
     "learned": replace(CONFIG, positions="learned", max_positions=64),
     "no splice": replace(CONFIG, stride=1, splice=0, windows=()),
     "halved": replace(CONFIG, halve_after=1, windows=(2, 3)),
+    "halved never": replace(CONFIG, halve_after=3),
     "halved, stride 2": replace(CONFIG, halve_after=2, stride=2, splice=1, windows=(2, 3)),
 }
 
@@ -112,7 +113,7 @@ def _encode_plainly(model: Transformer, features: Tensor) -> Doubles:
     frames = _values(features)
     weight = _values(encoder.splice.weight)  # (D, C, stride + 2 splice)
     rows = []
-    halving = 2 if config.halve_after else 1
+    halving = 2 if config.halves else 1
     for p in range(halving * math.ceil(len(frames) / (halving * config.stride))):
         row = _values(encoder.splice.bias).copy()
         for j in range(config.stride + 2 * config.splice):

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.mfcc import MfccSpec, spectrum_bins, window
-from audio.spectrum_torch import Spectrum, cut_frames, folds
+from audio.spectrum import folds
+from audio.spectrum_torch import Spectrum, cut_frames
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
