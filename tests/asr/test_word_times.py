@@ -22,7 +22,7 @@ def _timed(row: Utterance) -> Piece:
     bundle = read_bundle(DEFAULT_BUNDLE)
     memory = OnnxBackend(bundle, threads=1).encode([read_audio(row.audio_filepath)])
     tokens = tuple(bundle.tokenizer.encode(row.text))
-    position = bundle.front_end.hop * bundle.model.stride / bundle.front_end.sample_rate
+    position = bundle.front_end.hop * bundle.model.frames_per_position / bundle.front_end.sample_rate
     return Piece.of(
         Hypothesis(tokens, (0.0,) * (len(tokens) + 1), 0.0), memory.ctc[0], bundle.tokenizer, position, row.duration
     )

@@ -173,7 +173,7 @@ def test_what_is_in_8_bits_and_what_is_not(toy: Toy) -> None:
     encoder_layer = sorted([(wide, 3 * wide), (wide, wide), (wide, inner), (inner, wide)])
     decoder_layer = [(wide, 3 * wide), (wide, wide), (wide, wide), (wide, wide), (wide, outer), (outer, wide)]
     expected = {
-        "encoder": sorted([*encoder_layer * 2, *[(wide, 2 * wide)] * 2, (wide, vocabulary)]),
+        "encoder": sorted([*encoder_layer * 2, (2 * wide, wide), *[(wide, 2 * wide)] * 2, (wide, vocabulary)]),
         # Tied to the embedding, but the exporter writes one as small as this out twice
         "decoder": sorted([*decoder_layer * 2, (wide, vocabulary)]),
     }
@@ -191,7 +191,7 @@ def test_an_int8_bundle_is_small_and_near(toy: Toy) -> None:
     rounded, half = round_weights(bundle, "int8"), round_weights(bundle, "float16")
     values = sum(t.size for t in _initializers(rounded.decoder).values() if t.dtype == np.int8)
     assert len(half.decoder) - len(rounded.decoder) > 0.5 * values  # a byte each, less names and scales
-    assert len(rounded.encoder) < len(half.encoder) - 1_500_000  # the front end's matrix as well
+    assert len(rounded.encoder) < len(half.encoder) - 700_000  # the front end's matrices as well
     parity = compare(trained, rounded)
     assert 1e-3 < parity.encoder < 0.5
     assert 1e-3 < parity.decoder < 0.5

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from asr.service.transcriber import Sound
 
 SAMPLES = Path(__file__).resolve().parents[4] / "data_manifests" / "samples"
-NAMES = ("wake_me_up_at_nine_twenty_this_evening", "five_five_two_eight_five", "please_turn_off_the_microwave")
+NAMES = ("wake_me_up_at_nine_twenty_this_evening", "five_five_two_eight_five", "computer_speed_up")
 
 
 class StandIn:

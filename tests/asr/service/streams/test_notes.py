@@ -25,6 +25,8 @@ from asr.service.metrics import Metrics
 from asr.service.settings import load
 from asr.service.wyoming import serve_wyoming
 from audio.reading import read_audio
+from tests.asr.service.streams.conftest import NAMES
+from tests.heard import written
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 RATE = 16000
 SAMPLES = Path(__file__).resolve().parents[4] / "data_manifests" / "samples"
-TEXTS = ["wake me up at nine twenty this evening", "five five two eight five", "please turn off the microwave"]
+TEXTS = [written(name) for name in NAMES]
 OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
