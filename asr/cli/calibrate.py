@@ -39,6 +39,10 @@ def calibrate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the phrase files that are drawn.")] = 1,
     threads: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="CPU threads.")] = 2,
+    speech_detection: Annotated[
+        bool,
+        typer.Option("--speech-detection/--no-speech-detection", help="For use with or without speech detection."),
+    ] = True,
 ) -> None:  # fmt: skip
     """Make the confidence of commands true.
 
@@ -63,7 +67,9 @@ def calibrate(
         noises = _heard(noise or [])
     with counting_bar("listening") as show:
         lesson = train_ear(bundle, rows, noises, threads=threads, progress=show) if noises else None
-        result = learn(bundle, [*rows, *noises], seed=seed, threads=threads, progress=show)
+        result = learn(
+            bundle, [*rows, *noises], seed=seed, threads=threads, speech_detection=speech_detection, progress=show
+        )
     facts = {**bundle.facts, "commands": result.judge.to_dict()}
     write_bundle(target, replace(bundle, facts={**facts, FACT: lesson.ear.to_dict()} if lesson else facts))
     total, error = result.evaluation.total, result.evaluation.calibration_error
