@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asr.manifest.faults import Severity
     from asr.manifest.records import Utterance
 
-POSITION = 0.030  # seconds between the places where the CTC head can write one token
+POSITION = 0.030  # seconds between the places where CTC can write a token, at least; one of 60 ms holds two letters
 
 
 class Finding(NamedTuple):
