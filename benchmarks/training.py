@@ -68,12 +68,15 @@ class OfTorchLayers(nn.Module):
 
     def forward(self, features: Tensor, frames: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As Transformer.forward."""
-        encoder, decoder, stride, splice = self.encoder, self.decoder, self.config.stride, self.config.splice
-        padded = nn.functional.pad(features.transpose(1, 2), (splice, splice + stride - 1))
-        x = encoder.positions(encoder.splice(padded).transpose(1, 2) * encoder.input_scale)
-        lengths = (frames + stride - 1) // stride
-        padding = torch.arange(x.shape[1]) >= lengths[:, None]
-        for layer in self.encoder_layers:
+        encoder, decoder, config = self.encoder, self.decoder, self.config
+        x = encoder._embed(features)  # noqa: SLF001  what comes before the layers is the same
+        per_position = config.frames_per_position
+        lengths = (frames + per_position - 1) // per_position
+        for i, layer in enumerate(self.encoder_layers):
+            if encoder.halve is not None and i == config.halve_after:
+                x = encoder.halve(x.reshape(x.shape[0], -1, 2 * config.d_model))
+            there = lengths * 2 if config.halves and i < config.halve_after else lengths
+            padding = torch.arange(x.shape[1]) >= there[:, None]
             x = layer(x, src_key_padding_mask=padding)
         memory = encoder.norm(x)
         y = decoder.positions(decoder.embedding(tokens) * self.config.d_model**0.5)
