@@ -21,7 +21,7 @@ class StoredSamples:
         """Raises OSError where no such file can be made, and `append` where the disk is full."""
         self._file = tempfile.TemporaryFile(prefix="cepstra-")  # noqa: SIM115  closed with this
         self._length = 0
-        self.close = weakref.finalize(self, self._file.close)  # give the room back now, not when this goes
+        weakref.finalize(self, self._file.close)
 
     def append(self, part: NDArray[np.float32]) -> None:
         """Put it behind what is there."""

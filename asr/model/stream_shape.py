@@ -90,7 +90,7 @@ class StreamShape:
 
     def positions(self, samples: int) -> int:
         """Of the memory of so many samples, at least 1."""
-        return -(-self.spec.frames(samples) // self.config.stride)
+        return self.config.memory_length(self.spec.frames(samples))
 
 
 def _least(bound: int, remainder: int, step: int) -> int:

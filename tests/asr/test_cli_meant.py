@@ -17,6 +17,7 @@ from asr.commands import Alternative, Meaning, SpokenCommand
 from asr.phrases import Command
 from asr.recognizer import DEFAULT_BUNDLE
 from asr.results import Result
+from tests.terminal import read_all
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_manifests" / "samples"
 LIGHT = Command("lights_on", {"room": "kitchen", "percent": 50}, "lights on")
@@ -62,13 +63,7 @@ def _asr(folder: Path, *arguments: str, terminal: bool) -> tuple[str, str]:
     os.close(theirs)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    shown = out or b""
-    try:
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    except OSError:  # the far end is closed
-        pass
-    os.close(ours)
+    shown = (out or b"") + read_all(ours)
     return shown.decode().replace("\r\n", "\n"), err.decode()
 
 

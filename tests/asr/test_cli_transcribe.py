@@ -26,6 +26,7 @@ from asr.manifest import Utterance, write_manifest
 from asr.recognizer import GROUP_FILES, Interrupted, Recognizer
 from asr.results import Result
 from asr.writers import FORMATS, render
+from tests.terminal import read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -493,13 +494,7 @@ def test_a_bar_shows_on_a_terminal_and_nowhere_else(model: Path, clips: list[Pat
     )  # fmt: skip
     os.close(theirs)
     out = process.communicate(timeout=120)[0].decode()
-    shown = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            shown += chunk
-    except OSError:  # the far end is closed
-        pass
-    os.close(ours)
+    shown = read_all(ours)
     assert process.returncode == 1
     assert out == "".join(f"{clip}: {result.text}\n" for clip, result in zip(clips, results, strict=True))
     assert b"transcribing" in shown
