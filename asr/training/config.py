@@ -36,6 +36,7 @@ class DataConfig:
 
     train: tuple[Source, ...] = ()
     validation: tuple[Source, ...] = ()
+    silences: tuple[Source, ...] = ()  # recordings in which nobody says a word, learnt from as such
     noises: tuple[Source, ...] = ()  # recordings without speech; none: noise is generated
     rooms: tuple[Source, ...] = ()  # impulse responses; none: rooms are generated
     cache: str = "runs/cache"  # beside the settings' file; for the decoded sound, 16-bit at 16 kHz: 115 MB an hour

@@ -71,6 +71,17 @@ class Packed:
             self.where[kept],
         )
 
+    def with_more(self, more: Packed) -> Packed:
+        """These utterances and then the others."""
+        where = more.where + np.array([len(self.files), 0, 0], np.int64)
+        return Packed(
+            self.utterances + more.utterances,
+            self.texts + more.texts,
+            np.concatenate([self.repeats, more.repeats]),
+            self.files + more.files,
+            np.concatenate([self.where, where]),
+        )
+
 
 def load(sources: tuple[Source, ...], cache: Path, language: str, what: str) -> Packed:
     """Read manifests, decode what is not in the cache yet, and put all of it side by side.
@@ -105,20 +116,28 @@ def load(sources: tuple[Source, ...], cache: Path, language: str, what: str) -> 
 
 
 def usable(
-    data: Packed, tokenizer: Tokenizer, config: DataConfig, positions: Callable[[int], int], what: str
+    data: Packed,
+    tokenizer: Tokenizer,
+    config: DataConfig,
+    positions: Callable[[int], int],
+    what: str,
+    *,
+    silent: bool = False,
 ) -> Packed:
     """Without utterances that can't be learnt from; says how many and why.
 
+    silent: those with text are what can't be learnt from, and not those without.
     positions: number of samples -> the fewest CTC positions that they may come to. CTC needs one for each token and one
     more between equal ones.
     Raises TrainingError where no utterance is left.
     """
-    kept, why = [], {"without text": 0, "too short": 0, "too long": 0, "with more text than their frames can carry": 0}
+    wrong = "with text" if silent else "without text"
+    kept, why = [], {wrong: 0, "too short": 0, "too long": 0, "with more text than their frames can carry": 0}
     for i, (text, seconds) in enumerate(zip(data.texts, data.seconds(), strict=True)):
         tokens = tokenizer.encode(text)
         needed = len(tokens) + sum(a == b for a, b in pairwise(tokens))
-        if not tokens:
-            why["without text"] += 1
+        if bool(tokens) == silent:
+            why[wrong] += 1
         elif seconds < config.min_seconds:
             why["too short"] += 1
         elif seconds > config.max_seconds:

@@ -60,7 +60,7 @@ class Recogniser(L.LightningModule):
         ctc = F.ctc_loss(
             ctc_logits.float().log_softmax(dim=2).transpose(0, 1), targets.clamp(min=0), positions, lengths,
             blank=BLANK, reduction="sum", zero_infinity=True,
-        ) / lengths.sum()  # fmt: skip
+        ) / lengths.sum().clamp(min=1)  # fmt: skip
         weight = self.config.loss.ctc_weight
         return (1 - weight) * cross_entropy + weight * ctc, cross_entropy, ctc
 

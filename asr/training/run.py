@@ -83,7 +83,7 @@ def _check_files(config: TrainConfig) -> None:
                 f"setting data.{name}: names no manifest; write data.{name}=[{{manifest: {example}}}]"
                 + ("" if name == "train" else ", and split one off with `cepstra manifest split`")
             )
-    for name in ("train", "validation", "noises", "rooms"):
+    for name in ("train", "validation", "silences", "noises", "rooms"):
         for source in getattr(config.data, name):
             if not Path(source.manifest).exists():
                 raise ManifestError(f"setting data.{name}: no such manifest: {source.manifest}; check the path")
@@ -156,6 +156,9 @@ def _usable(
     training = usable(
         training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training"
     )
+    if config.data.silences:
+        silences = load(config.data.silences, Path(config.data.cache), config.language, "silences")
+        training = training.with_more(usable(silences, tokenizer, config.data, positions, "silences", silent=True))
     validation = usable(validation, tokenizer, config.data, positions, "validation")
     evenly = np.linspace(0, len(validation) - 1, min(config.data.max_validation, len(validation)))
     if len(evenly) < config.devices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,28 @@ def test_what_cannot_be_learnt_from_is_counted_by_reason(capsys: pytest.CaptureF
     assert "training: left out of 7 utterances: 1 without text, 1 too short, 1 too long, 2 with more text than" in told
     usable(kept, tokenizer, DataConfig(), positions, "training")
     assert not capsys.readouterr().err  # nothing to say
+
+
+def test_silences_are_what_has_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    data = made_up(["", "a", "", ""], [1, 1, 0.01, 2])
+    kept = usable(data, Tokenizer.train(["a"], 40), DataConfig(), lambda _: 0, "silences", silent=True)
+    assert kept.utterances == (data.utterances[0], data.utterances[3])
+    assert "silences: left out of 4 utterances: 1 with text, 1 too short" in capsys.readouterr().err
+
+
+def test_two_sets_side_by_side_keep_their_sound(tmp_path: Path, cache: Path) -> None:
+    for name, start in (("a", 0.0), ("b", 0.5)):
+        sf.write(tmp_path / f"{name}.wav", ramp(0.2, start), 16000)
+    rows = [{"audio_filepath": f"{name}.wav", "duration": 0.2, "text": name} for name in "ab"]
+    first, second = (
+        load((replace(manifest(tmp_path, rows[i : i + 1], f"{i}.jsonl"), repeat=i + 2),), cache, "en", "training")
+        for i in (0, 1)
+    )
+    both = first.with_more(second)
+    assert (both.texts, both.repeats.tolist()) == (("a", "b"), [2, 3])
+    for i, alone in enumerate((first, second)):
+        np.testing.assert_array_equal(both.samples(i), alone.samples(0))
+    assert not np.array_equal(both.samples(0), both.samples(1))
 
 
 def test_nothing_usable_is_an_error() -> None:

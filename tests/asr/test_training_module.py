@@ -109,6 +109,26 @@ def test_the_loss_is_what_a_hand_computes(config: TrainConfig, tokenizer: Tokeni
     assert total == pytest.approx(0.7 * cross_entropy + 0.3 * ctc, rel=1e-6)
 
 
+def test_where_nothing_is_said_blanks_and_an_end_are_learnt(
+    config: TrainConfig, tokenizer: Tokenizer, module: Recogniser
+) -> None:
+    batch = batch_of(config, tokenizer, (0, 1))
+    batch["targets"][:, 0], batch["targets"][:, 1:] = tokenizer.eos_id, IGNORED
+    batch["target_lengths"][:] = 0
+    total, cross_entropy, ctc = module.losses(batch)
+    with torch.no_grad():
+        logits, ctc_logits, lengths = module.model(
+            *module.model.features(batch["samples"], batch["lengths"]), batch["inputs"]
+        )
+    blanks = ctc_logits.double().log_softmax(dim=2)[:, :, 0]
+    assert ctc.item() == pytest.approx(-sum(blanks[i, : lengths[i]].sum().item() for i in range(2)), rel=1e-5)
+    ends = logits[:, 0].double().log_softmax(dim=1)
+    smoothed = 0.8 * ends[:, tokenizer.eos_id].mean() + 0.2 * ends.mean()
+    assert cross_entropy.item() == pytest.approx(-smoothed.item(), rel=1e-5)
+    total.backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in module.parameters())
+
+
 def test_padding_costs_nothing(config: TrainConfig, tokenizer: Tokenizer, module: Recogniser) -> None:
     batch = batch_of(config, tokenizer, (0, 1))
     with torch.no_grad():

@@ -6,7 +6,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from asr.errors import ConfigError
+from asr.errors import ConfigError, ManifestError
 from asr.evaluation.scoring import score
 from asr.model.backend import TorchBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
@@ -63,6 +63,22 @@ def test_a_run_leaves_everything_behind(finished: TrainConfig) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
     # All settings can be read back as they were
     assert build(yaml.safe_load((folder / "config.yaml").read_text())) == finished
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_silences_are_learnt_from_too(chirp_config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = Path(chirp_config().data.train[0].manifest)
+    rows = [json.loads(line) for line in said.read_text(encoding="utf-8").splitlines()]
+    audio = str(said.parent / rows[0]["audio_filepath"])
+    silences = tmp_path / "silences.jsonl"
+    silences.write_text("".join(json.dumps(rows[0] | {"audio_filepath": audio, "text": t}) + "\n" for t in ("", "yes")))
+    data = {**asdict(chirp_config().data), "silences": [{"manifest": str(silences)}]}
+    config = chirp_config(output=str(tmp_path / "run"), steps=2, data=data)
+    train(config)
+    assert "silences: left out of 2 utterances: 1 with text" in capsys.readouterr().err
+    assert json.loads((tmp_path / "run" / "report.json").read_text())["utterances"] == len(rows) + 1
+    with pytest.raises(ManifestError, match=r"setting data\.silences: no such manifest"):
+        train(chirp_config(output=str(tmp_path / "other"), data=data | {"silences": [{"manifest": "gone.jsonl"}]}))
 
 
 def test_curves_and_tensorboard_hold_the_same_numbers(finished: TrainConfig) -> None:
