@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr.errors import ConfigError
-from asr.hearing import Ear, evidence_of_speech, speech_in
+from asr.hearing import EVIDENCE, LEARNT, Ear, evidence_of_speech, speech_in
 from asr.logistic import logistic_regression
 from asr.runtime import OnnxBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
@@ -138,5 +138,5 @@ def fit_ear(heard: Sequence[Heard]) -> Lesson:
 
 def _line(evidence: NDArray[np.float64], noise: NDArray[np.bool_]) -> Ear:
     shares = np.where(noise, (~noise).sum() / max(1, noise.sum()), 1.0)
-    bias, weights = logistic_regression(evidence, (~noise).astype(np.float64), shares=shares)
-    return Ear(bias, tuple(float(w) for w in weights))
+    bias, weights = logistic_regression(evidence[:, :LEARNT], (~noise).astype(np.float64), shares=shares)
+    return Ear(bias, (*(float(w) for w in weights), *[0.0] * (len(EVIDENCE) - LEARNT)))

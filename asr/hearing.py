@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from asr.search import Hypothesis
 
 SILENCE = 1e-4  # of full scale (-80 dBFS): below this no recording holds speech
-EVIDENCE = ("detector", "heard", "decoder", "seconds")
+EVIDENCE = ("detector", "heard", "decoder", "blanks", "clearness", "seconds")
+LEARNT = 5  # of them, the first ones. Older bundles go by seconds too, which say little of a noise nobody thought of
 FACT = "speech"  # where a bundle's facts hold its ear
+LEAST = math.log(1e-4)  # a log-probability of blanks: how much rarer than that they are says no more
 _MOST = 1e6  # of a weight: a damaged file must not make infinities
 
 
@@ -46,7 +48,10 @@ class Ear:
 
     def to_dict(self) -> dict[str, float]:
         """As a bundle's facts hold it."""
-        return {"bias": self.bias, **dict(zip(EVIDENCE, self.weights, strict=True))}
+        return {
+            "bias": self.bias,
+            **{n: w for n, w in zip(EVIDENCE, self.weights, strict=True) if w or n == "detector"},
+        }
 
     @classmethod
     def of(cls, bundle: Bundle) -> Ear:
@@ -55,8 +60,10 @@ class Ear:
         if stated is None:
             return UNTAUGHT
         try:
-            values = [float(stated[name]) for name in ("bias", *EVIDENCE)]
-        except (KeyError, TypeError, ValueError, OverflowError):
+            if not {"bias", "detector"} <= set(stated) <= {"bias", *EVIDENCE}:
+                raise KeyError
+            values = [float(stated["bias"]), *(float(stated.get(name, 0.0)) for name in EVIDENCE)]
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             values = [math.nan]
         if not all(abs(value) <= _MOST for value in values):
             raise BundleError(
@@ -67,7 +74,7 @@ class Ear:
 
 
 # What an early model that shipped came to on validation rows, roughly: for bundles that were never taught
-UNTAUGHT = Ear(-4.7, (1.8, 0.4, 6.5, -2.9))
+UNTAUGHT = Ear(-4.7, (1.8, 0.4, 6.5, 0.0, 0.0, -2.9))
 
 
 def speech_in(samples: NDArray[np.float32], rate: int, *, detect: bool) -> Speech | None:
@@ -85,13 +92,21 @@ def evidence_of_speech(
 
     ctc: (T, V) log-probabilities; seconds: of the sound that was decoded.
     detector: log-odds of speech. heard: logarithm of how much likelier CTC's best path is than silence, in nats.
-    decoder: the mean log-probability of its tokens. seconds: their logarithm, since a word in long noise is no word.
+    decoder: the mean log-probability of its tokens. blanks: CTC's mean log-probability that nothing is said at a
+    position, clearness: of what is likeliest there; noise leaves it in doubt. seconds: their logarithm.
     """
-    heard = float((ctc.max(axis=1) - ctc[:, BLANK]).sum())
+    likeliest = ctc.max(axis=1)
+    heard = float((likeliest - ctc[:, BLANK]).sum())
     if not hypothesis.tokens or heard <= 0:
         return None
-    decoder = sum(hypothesis.log_probs) / len(hypothesis.log_probs)
-    return _log_odds(speech.certainty), math.log(heard + 1e-3), decoder, math.log(max(0.01, seconds))
+    return (
+        _log_odds(speech.certainty),
+        math.log(heard + 1e-3),
+        sum(hypothesis.log_probs) / len(hypothesis.log_probs),
+        float(np.maximum(ctc[:, BLANK], LEAST).mean()),
+        float(likeliest.mean()),
+        math.log(max(0.01, seconds)),
+    )
 
 
 def _log_odds(probability: float) -> float:

@@ -43,8 +43,9 @@ def test_the_line_lies_between_speech_and_noise() -> None:
     assert (lesson.noises, lesson.texts) == (1000, 1000)
     assert lesson.noises_written == 0
     assert lesson.texts_lost < 30
-    detector, heard, decoder, seconds = lesson.ear.weights
-    assert min(detector, decoder) > 5 * max(abs(heard), abs(seconds))
+    detector, heard, decoder, blanks, clearness, seconds = lesson.ear.weights
+    assert min(detector, decoder) > 5 * max(abs(heard), abs(blanks), abs(clearness))
+    assert seconds == 0
     others = drawn(2000, seed=2, apart=3.0)
     assert sum(lesson.ear.hears(each.evidence) for each in others if each.noise) <= 3
     assert sum(lesson.ear.hears(each.evidence) for each in others if not each.noise) > 960

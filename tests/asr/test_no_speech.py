@@ -138,6 +138,8 @@ def test_what_speaks_for_a_text_is_what_was_heard() -> None:
         "detector": pytest.approx(np.log(9)),
         "heard": pytest.approx(np.log(10), abs=1e-3),
         "decoder": pytest.approx(-0.3),
+        "blanks": pytest.approx(np.log(1e-4) / 2),  # of at least 1e-4
+        "clearness": pytest.approx(0),
         "seconds": pytest.approx(np.log(2)),
     }
     certain = evidence_of_speech(hypothesis, Speech(0, 1, 1.0), ctc, 0.0)
@@ -151,22 +153,25 @@ def test_nothing_speaks_for_a_text_where_ctc_would_write_none() -> None:
     loud = np.array([[-9.0, 0.0]], np.float32)
     assert evidence_of_speech(hypothesis, Speech(0, 1, 1.0), silent, 1.0) is None
     assert evidence_of_speech(Hypothesis((), (-0.1,), 0.0), Speech(0, 1, 1.0), loud, 1.0) is None
-    assert not Ear(100.0, (1.0, 1.0, 1.0, 1.0)).hears(None)
+    assert not Ear(100.0, (1.0,) * len(EVIDENCE)).hears(None)
 
 
 def test_an_ear_hears_what_is_on_its_side_of_the_line() -> None:
-    ear = Ear(-3.0, (1.0, 0.0, 2.0, -1.0))
-    assert ear.hears((4.0, 0.0, -0.4, 0.1))  # 4 - 0.8 - 0.1 > 3
-    assert not ear.hears((4.0, 0.0, -0.4, 0.2))
-    assert not ear.hears((4.0, 9.0, -0.5, 0.1))
+    ear = Ear(-3.0, (1.0, 0.0, 2.0, 0.5, 0.0, -1.0))
+    assert ear.hears((4.0, 0.0, -0.4, 0.0, 9.0, 0.1))  # 4 - 0.8 - 0.1 > 3
+    assert not ear.hears((4.0, 0.0, -0.4, 0.0, 9.0, 0.2))
+    assert ear.hears((4.0, 0.0, -0.4, 0.1, 9.0, 0.2))
+    assert not ear.hears((4.0, 9.0, -0.5, 0.0, 9.0, 0.1))
 
 
 def test_a_bundle_brings_its_own_ear() -> None:
     bundle = replace(read_bundle(DEFAULT_BUNDLE), facts={})
     assert Ear.of(bundle) == UNTAUGHT
-    ear = Ear(-1.0, (1.0, 2.0, 3.0, -4.0))
+    ear = Ear(-1.0, (1.0, 2.0, 3.0, -4.0, 5.0, 0.0))
     assert Ear.of(replace(bundle, facts={"speech": ear.to_dict()})) == ear
-    deaf = replace(bundle, facts={"speech": Ear(-1000.0, (0.0, 0.0, 0.0, 0.0)).to_dict()})
+    earlier = {"bias": -1.0, "detector": 1.0, "heard": 2.0, "decoder": 3.0, "seconds": -4.0}
+    assert Ear.of(replace(bundle, facts={"speech": earlier})) == Ear(-1.0, (1.0, 2.0, 3.0, 0.0, 0.0, -4.0))
+    deaf = replace(bundle, facts={"speech": {"bias": -1000.0, "detector": 0.0}})
     sample = SAMPLES / "computer_speed_up.wav"
     assert Recognizer(deaf).transcribe(sample).no_speech
     assert Recognizer(deaf, speech_detection=False).transcribe(sample).text
