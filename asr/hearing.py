@@ -48,10 +48,7 @@ class Ear:
 
     def to_dict(self) -> dict[str, float]:
         """As a bundle's facts hold it."""
-        return {
-            "bias": self.bias,
-            **{n: w for n, w in zip(EVIDENCE, self.weights, strict=True) if w or n == "detector"},
-        }
+        return {"bias": self.bias, **dict(zip(EVIDENCE, self.weights, strict=True))}
 
     @classmethod
     def of(cls, bundle: Bundle) -> Ear:
@@ -60,9 +57,8 @@ class Ear:
         if stated is None:
             return UNTAUGHT
         try:
-            if not {"bias", "detector"} <= set(stated) <= {"bias", *EVIDENCE}:
-                raise KeyError
-            values = [float(stated["bias"]), *(float(stated.get(name, 0.0)) for name in EVIDENCE)]
+            known = {"bias", "detector"} <= set(stated) <= {"bias", *EVIDENCE}
+            values = [float(stated["bias"] if known else math.nan), *(float(stated.get(n, 0.0)) for n in EVIDENCE)]
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             values = [math.nan]
         if not all(abs(value) <= _MOST for value in values):

@@ -179,7 +179,8 @@ def test_a_bundle_brings_its_own_ear() -> None:
 
 @pytest.mark.parametrize(
     "stated", [1, "loud", {}, {"bias": 1}, {**UNTAUGHT.to_dict(), "heard": "x"}, {**UNTAUGHT.to_dict(), "bias": 1e9},
-               {**UNTAUGHT.to_dict(), "seconds": float("nan")}, {**UNTAUGHT.to_dict(), "heard": None}],
+               {**UNTAUGHT.to_dict(), "seconds": float("nan")}, {**UNTAUGHT.to_dict(), "heard": None},
+               {**UNTAUGHT.to_dict(), "loudness": 1}],
 )  # fmt: skip
 def test_an_ear_that_makes_no_sense_is_refused(stated: object) -> None:
     bundle = replace(read_bundle(DEFAULT_BUNDLE), facts={"speech": stated})
