@@ -24,7 +24,8 @@ import numpy as np
 from asr.errors import AudioError, CepstraError, GuidanceError
 from asr.judge import Judge
 from asr.phrases import PhraseSet
-from asr.recognizer import PIECE_SECONDS, Recognizer, cut
+from asr.pieces import PIECE_SECONDS, cut
+from asr.recognizer import Recognizer
 from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 from audio.errors import TooLongError
