@@ -18,7 +18,7 @@ import soundfile
 
 from asr.commands import Meaning, SpokenCommand
 from asr.errors import AudioError, ConfigError
-from asr.listen import Heard, Listener, Reaction, blocks_of, blocks_of_file, check_variables, environment
+from asr.listen import Heard, Listener, Reaction, blocks_of, blocks_of_file, check_variables, environments
 from asr.phrases import PhraseSet
 from asr.phrases.phrase_set import Command
 from asr.recognizer import DEFAULT_BUNDLE, Recognizer
@@ -212,10 +212,10 @@ def test_a_compressed_file_is_bounded(tmp_path: Path) -> None:
         list(blocks_of_file(opened, "long.flac"))
 
 
-def say(text: str, slots: dict[str, str | int | float | bool] | None = None) -> Heard:
-    command = None if slots is None else Command("light", slots, text)
-    meaning = None if slots is None else Meaning(command, 0.9)
-    return Heard(Result(None, 1.0, text, 0.9, meaning=meaning), 1.0, 2.0, 0.1, 0.6)
+def say(text: str, *commands: Command) -> Heard:
+    said = tuple(SpokenCommand(each, 0.9 - i / 10, float(i), i + 0.5) for i, each in enumerate(commands))
+    meaning = Meaning(said[0].command, said[0].confidence) if said else None
+    return Heard(Result(None, 1.0, text, 0.9, meaning=meaning, commands=said), 1.0, 2.0, 0.1, 0.6)
 
 
 def test_a_program_is_told_and_words_are_never_code(tmp_path: Path) -> None:
@@ -232,12 +232,64 @@ def test_a_program_is_told_and_words_are_never_code(tmp_path: Path) -> None:
 
 
 def test_what_a_program_is_told() -> None:
-    told = environment(say("lamp on", {"room name": "kitchen", "percent": 40}))
+    (told,) = environments(say("lamp on", Command("light", {"room name": "kitchen", "percent": 40}, "lamp on")))
     assert json.loads(told.pop("CEPSTRA_JSON"))["text"] == "lamp on"
     assert told == {
         "CEPSTRA_TEXT": "lamp on", "CEPSTRA_CONFIDENCE": "0.900", "CEPSTRA_INTENT": "light",
         "CEPSTRA_SLOT_ROOM_NAME": "kitchen", "CEPSTRA_SLOT_PERCENT": "40",
     }  # fmt: skip
+    (told,) = environments(say("lamp on"))
+    assert json.loads(told.pop("CEPSTRA_JSON"))["text"] == "lamp on"
+    assert told == {"CEPSTRA_TEXT": "lamp on", "CEPSTRA_CONFIDENCE": "0.900"}
+
+
+def test_a_program_runs_once_for_each_command_of_an_utterance(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, str]] = []
+
+    class Ended:
+        returncode = 0
+
+        def poll(self) -> int:
+            return 0
+
+    def start(_words: list[str], *, env: dict[str, str], **_named: object) -> Ended:
+        started.append({name: value for name, value in env.items() if name.startswith("CEPSTRA_")})
+        return Ended()
+
+    monkeypatch.setattr("asr.listen.subprocess.Popen", start)
+    utterance = say(
+        "lamp on stop lamp off", Command("light", {"state": "on"}, "lamp on"), Command("stop", {}, "stop"),
+        Command("light", {"state": "off"}, "lamp off"),
+    )  # fmt: skip
+    Reaction("true", pytest.fail)(utterance)
+    lines = [json.loads(told.pop("CEPSTRA_JSON")) for told in started]
+    assert [[each["sentence"] for each in line["commands"]] for line in lines] == [["lamp on", "stop", "lamp off"]] * 3
+    light = {"CEPSTRA_INTENT": "light", "CEPSTRA_TEXT": "lamp on", "CEPSTRA_SLOT_STATE": "on"}
+    assert started == [
+        light | {"CEPSTRA_CONFIDENCE": "0.900"},
+        {"CEPSTRA_INTENT": "stop", "CEPSTRA_TEXT": "stop", "CEPSTRA_CONFIDENCE": "0.800"},
+        light | {"CEPSTRA_TEXT": "lamp off", "CEPSTRA_SLOT_STATE": "off", "CEPSTRA_CONFIDENCE": "0.700"},
+    ]
+
+
+def test_no_program_runs_where_no_command_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asr.listen.subprocess.Popen", pytest.fail)
+    nothing = Result(None, 1.0, "", 0.9, meaning=Meaning(None, 0.1, (), "unknown-command"))
+    Reaction("true", pytest.fail)(Heard(nothing, 1.0, 2.0, 0.1, 0.6))
+
+
+def test_several_commands_in_one_breath_each_run_the_program(tmp_path: Path, stream: Samples) -> None:
+    soundfile.write(tmp_path / "a.wav", np.tile(stream, 2), RATE)  # 17 s: one utterance, of several pieces
+    (tmp_path / "said.txt").write_text("please save the file\nturn the speaker down\n")
+    ran = subprocess.run(
+        [*COMMAND, tmp_path / "a.wav", "--pause", "5000", "--phrases", tmp_path / "said.txt", "--on-command",
+         f"sh -c 'printf \"%s\\n\" \"$CEPSTRA_TEXT\" >> {tmp_path}/told'"],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    said = ["please save the file", "turn the speaker down"]
+    assert ran.stdout == " ".join(2 * said) + "\n"
+    assert sorted((tmp_path / "told").read_text().splitlines()) == sorted(2 * said)  # none waits for the one before
 
 
 def test_slots_of_one_variable_are_refused() -> None:
