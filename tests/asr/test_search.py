@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from asr.search.backend import Floats
 
-Table = dict[Text, "Floats"]
+Table = dict[tuple[int, ...], "Floats"]
 
 
 def _texts(limit: int) -> Iterator[tuple[int, ...]]:
@@ -271,8 +271,6 @@ def test_options_out_of_range_are_refused_by_name(values: dict[str, Any]) -> Non
 
 
 # Held to a graph
-
-Text = tuple[int, ...]
 
 
 class Tree:
