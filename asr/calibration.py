@@ -17,7 +17,8 @@ from asr.evaluation.commands import CommandEvaluation, Trial
 from asr.judge import EVIDENCE, Judge
 from asr.logistic import logistic_regression
 from asr.phrases import Command, PhraseSet
-from asr.recognizer import PIECE_SECONDS, Recognizer
+from asr.pieces import PIECE_SECONDS
+from asr.recognizer import Recognizer
 from asr.text import normalise
 from audio.reading import read_audio
 

@@ -24,12 +24,12 @@ from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
 from asr.hearing import Ear, Speech, evidence_of_speech, speech_in
 from asr.manifest.records import Utterance
+from asr.pieces import BATCH_SECONDS, PIECE_SECONDS, WINDOW_SECONDS, batches, breaths, cut, windows
 from asr.runtime import OnnxBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
 from asr.timing import Piece, assemble
 from audio.errors import AudioWarning
 from audio.reading import RawFormat, read_sound
-from audio.speech import phrases as between_pauses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,11 +47,8 @@ AnySource = TypeVar("AnySource", bound=Source)
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
 DEFAULT_WEIGHTS = DEFAULT_BUNDLE.with_suffix(".safetensors")  # of the same model, to train on from
 SHIPPED = "the one that ships with Cepstra"  # what it is called where a path stands otherwise
-PIECE_SECONDS = 10.0  # longer sound is cut at its pauses: a model hears best what is as long as what it learnt from
-BATCH_SECONDS = 60.0  # padding included, of what is decoded together
 GROUP_FILES = 8  # so many short recordings, or a batch full of sound, are read before any of them is decoded
 QUICK_BYTES = 1 << 21  # a file of more than that may take a second to read
-WINDOW_SECONDS = 120.0  # of a long recording: pieces are put into batches, by length, within such a stretch of it
 MOST_THREADS = 1024
 WIDEST_BEAM = 64  # a wider one finds nothing better, and would search for minutes
 LOUD = 16.0  # times full scale: samples on another scale, most likely
@@ -284,20 +281,21 @@ class Recognizer:
     def _recognise(self, clips: Sequence[_Clip], held: Held | None) -> list[Result]:
         rate = self.bundle.front_end.sample_rate
         pieces = [(i, start, end) for i, clip in enumerate(clips) for start, end in cut(clip.samples, rate)]
-        decoded: list[tuple[float, Piece]] = []  # with where each starts, in seconds
+        decoded: list[list[tuple[float, Piece]]] = []  # of each what was found, with where it starts, in seconds
         try:
-            for window in _windows([end - start for _, start, end in pieces], rate):
+            for window in windows([end - start for _, start, end in pieces], rate):
                 here = pieces[window.start : window.stop]
                 decoded += self._window([(start, clips[i].samples[start:end]) for i, start, end in here], held)
         except KeyboardInterrupt:
             if len(clips) > 1 or not decoded:
                 raise
-            raise Interrupted(assemble(clips[0].name, pieces[len(decoded) - 1][2] / rate, decoded)) from None
+            so_far = [piece for found in decoded for piece in found]
+            raise Interrupted(assemble(clips[0].name, pieces[len(decoded) - 1][2] / rate, so_far)) from None
         return [
             assemble(
                 clip.name,
                 len(clip.samples) / rate,
-                [decoded[j] for j, (owner, _, _) in enumerate(pieces) if owner == i],
+                [piece for j, (owner, _, _) in enumerate(pieces) if owner == i for piece in decoded[j]],
             )
             for i, clip in enumerate(clips)
         ]
@@ -308,21 +306,45 @@ class Recognizer:
         Returns where each starts, in seconds, and its words: what asr.timing.assemble makes a result of. Whoever has
         others waiting decodes a long recording like this, a few pieces at a time.
         """
-        return list(self._window(pieces, self._compared(None)))
+        return [found for each in self._window(pieces, self._compared(None)) for found in each]
 
     def _window(
         self, pieces: Sequence[tuple[int, NDArray[np.float32]]], held: Held | None
-    ) -> Iterator[tuple[float, Piece]]:
-        """Pieces, each with its first sample in the recording -> where each starts in seconds, and its words."""
+    ) -> Iterator[list[tuple[float, Piece]]]:
+        """Pieces, each with its first sample in the recording -> where each starts in seconds, and its words.
+
+        One that holds several commands becomes several.
+        """
         rate = self.bundle.front_end.sample_rate
         found = [speech_in(samples, rate, detect=self._detects) for _, samples in pieces]
         spoken = {j: speech for j, speech in enumerate(found) if speech is not None}
         answers: dict[int, Piece] = {}
-        for batch in _batches({j: speech.end - speech.start for j, speech in spoken.items()}, rate):
+        for batch in batches({j: speech.end - speech.start for j, speech in spoken.items()}, rate):
             clips = [pieces[j][1][spoken[j].start : spoken[j].end] for j in batch]
             answers |= zip(batch, self._decode(clips, [spoken[j] for j in batch], held), strict=True)
-        for j, (start, _) in enumerate(pieces):
-            yield (start + (spoken[j].start if j in spoken else 0)) / rate, answers.get(j, _silent(held))
+        for j, (start, samples) in enumerate(pieces):
+            if j not in spoken:
+                yield [(start / rate, _silent(held))]
+                continue
+            first, part = start + spoken[j].start, samples[spoken[j].start : spoken[j].end]
+            yield [
+                ((first + offset) / rate, piece) for offset, piece in self._several(part, spoken[j], answers[j], held)
+            ]
+
+    def _several(
+        self, samples: NDArray[np.float32], speech: Speech, whole: Piece, held: Held | None
+    ) -> list[tuple[int, Piece]]:
+        """A piece that is no command as it is, but commands one after the other, becomes these, each with its start.
+
+        That is so where every part between two short pauses is one: there is little else than commands that is.
+        """
+        if held is not None and whole.meaning is not None and whole.meaning.rejected == "unknown-command":
+            spans = breaths(samples, self.bundle.front_end.sample_rate)
+            if len(spans) > 1:
+                parts = list(self._decode([samples[a:b] for a, b in spans], [speech] * len(spans), held))
+                if all(part.meaning is not None and part.meaning.command is not None for part in parts):
+                    return [(start, part) for (start, _), part in zip(spans, parts, strict=True)]
+        return [(0, whole)]
 
     def _decode(self, batch: list[NDArray[np.float32]], speech: Sequence[Speech], held: Held | None) -> Iterator[Piece]:
         """What is said in stretches of sound, all of them at once."""
@@ -393,35 +415,3 @@ def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
         message = f"samples reach {peak:,.0f} times full scale; if that is another scale, divide by it (16-bit: 32768)"
         warnings.warn(message, AudioWarning, stacklevel=2)
     return samples.astype(np.float32, copy=False)
-
-
-def cut(samples: Sound, rate: int) -> list[tuple[int, int]]:
-    """What is decoded as one, [(start, end), ...] in samples: all of a short recording, the phrases of a long one."""
-    if len(samples) <= PIECE_SECONDS * rate:
-        return [(0, len(samples))]
-    return between_pauses(samples, rate, max_seconds=PIECE_SECONDS) or [(0, 0)]
-
-
-def _windows(lengths: list[int], rate: int) -> list[range]:
-    """Stretches of consecutive pieces, each as long as a window or a single piece."""
-    windows: list[range] = []
-    room = 0.0
-    for i, length in enumerate(lengths):
-        if not windows or length > room:
-            windows.append(range(i, i))
-            room = WINDOW_SECONDS * rate
-        windows[-1] = range(windows[-1].start, i + 1)
-        room -= length
-    return windows
-
-
-def _batches(lengths: dict[int, int], rate: int) -> list[list[int]]:
-    """Keys of what to decode together: of about the same length, so that little is padding."""
-    batches: list[list[int]] = []
-    longest = 0
-    for i in sorted(lengths, key=lambda i: -lengths[i]):
-        if not batches or (len(batches[-1]) + 1) * longest > BATCH_SECONDS * rate:
-            batches.append([])
-            longest = max(1, lengths[i])
-        batches[-1].append(i)
-    return batches

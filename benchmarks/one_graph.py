@@ -22,7 +22,8 @@ from rich.table import Table
 
 from asr.bundle import read_bundle
 from asr.manifest import read_manifest
-from asr.recognizer import PIECE_SECONDS, Recognizer
+from asr.pieces import PIECE_SECONDS
+from asr.recognizer import Recognizer
 from asr.runtime import OnnxBackend
 from asr.search import decode
 from audio.reading import read_audio

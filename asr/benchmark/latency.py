@@ -13,7 +13,8 @@ import soxr
 from asr.benchmark.flops import seconds_at, work_of
 from asr.benchmark.trace import TimedBackend, spans
 from asr.hearing import speech_in
-from asr.recognizer import Recognizer, cut
+from asr.pieces import cut
+from asr.recognizer import Recognizer
 from audio.reading import audio_info, read_audio
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from asr.judge import Judge
 from asr.phrases import PhraseSet
 from asr.phrases.check import check
 from asr.phrases.findings import sentences
-from asr.recognizer import PIECE_SECONDS, Recognizer, cut
+from asr.pieces import PIECE_SECONDS, cut
+from asr.recognizer import Recognizer
 from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
 from audio.errors import AudioWarning, TooLongError

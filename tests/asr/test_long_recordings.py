@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.recognizer import WINDOW_SECONDS, Recognizer
+from asr.pieces import WINDOW_SECONDS
+from asr.recognizer import Recognizer
 from tests.heard import SAMPLES
 
 if TYPE_CHECKING:
