@@ -249,16 +249,20 @@ class Reaction:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __call__(self, heard: Heard) -> None:
-        """Start it, with what was heard in its environment; faults are said, and end nothing."""
-        self.check()
-        if len(self._running) >= MOST_RUNNING:
-            self._complain(f"--on-command: {MOST_RUNNING} are still running; not run for {heard.result.text!r}")
-            return
+        """Start it for each command in order, or for a free text, told by its environment; faults are said, no more."""
+        for told in environments(heard):
+            self.check()
+            if len(self._running) >= MOST_RUNNING:
+                self._complain(f"--on-command: {MOST_RUNNING} are still running; not run for {told['CEPSTRA_TEXT']!r}")
+            else:
+                self._start(told)
+
+    def _start(self, told: dict[str, str]) -> None:
         try:
             self._running.append(
                 subprocess.Popen(
                     self._words,
-                    env={**_inherited(), **environment(heard)},
+                    env={**_inherited(), **told},
                     stdin=subprocess.DEVNULL,
                     stdout=sys.__stderr__,  # standard output is for what was heard
                 )
@@ -286,19 +290,22 @@ class Reaction:
                 self._complain(f"--on-command: {self._words[0]}: {len(self._running)} still running at the end")
 
 
-def environment(heard: Heard) -> dict[str, str]:
-    """What a program is told: CEPSTRA_TEXT, _CONFIDENCE, _JSON, and of a command _INTENT and _SLOT_NAME."""
+def environments(heard: Heard) -> Iterator[dict[str, str]]:
+    """What a program is told of each command: CEPSTRA_TEXT, _CONFIDENCE, _INTENT, _SLOT_NAME, and the line as _JSON.
+
+    Of free text the first two and the line; of an utterance that was compared with phrases and holds none, nothing.
+    """
     result = heard.result
-    variables = {
-        "CEPSTRA_TEXT": result.text,
-        "CEPSTRA_CONFIDENCE": f"{result.confidence:.3f}",
-        "CEPSTRA_JSON": json.dumps(heard.to_dict(), ensure_ascii=False),
-    }
-    command = None if result.meaning is None else result.meaning.command
-    if command is not None:
-        variables["CEPSTRA_INTENT"] = command.intent
-        for name, value in command.slots.items():
-            variables[_variable(name)] = str(value)
+    line = json.dumps(heard.to_dict(), ensure_ascii=False)
+    if result.meaning is None:
+        yield _told(result.text, result.confidence, line)
+    for said in result.commands:
+        slots = {_variable(name): str(value) for name, value in said.command.slots.items()}
+        yield _told(said.command.sentence, said.confidence, line, CEPSTRA_INTENT=said.command.intent, **slots)
+
+
+def _told(text: str, confidence: float, line: str, **more: str) -> dict[str, str]:
+    variables = {"CEPSTRA_TEXT": text, "CEPSTRA_CONFIDENCE": f"{confidence:.3f}", "CEPSTRA_JSON": line, **more}
     return {name: value.replace("\0", " ") for name, value in variables.items()}
 
 

@@ -50,6 +50,7 @@ class Result:
     commands: tuple[SpokenCommand, ...] = ()  # in order: a long recording, of several pieces, may hold several
     no_speech: bool = False  # whether nobody speaks in it
     seconds_cut: float = 0.0  # of the duration, that were not listened to, since nobody speaks there
+    warnings: tuple[str, ...] = ()  # on the recording, where the service answers; elsewhere they are AudioWarnings
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of `cepstra transcribe --format json`, in its order; times and confidences with three decimals."""

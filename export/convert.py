@@ -17,7 +17,7 @@ from asr.training.weights import write_weights
 from export.babble import babble
 from export.graphs import decoder_graph, encoder_graph
 from export.halve import halve
-from export.loss import MAX_WER_LOSS, Loss, LossError, as_fact, measure_loss, read_development
+from export.loss import MAX_WER_LOSS, Loss, LossError, as_fact, measure_loss
 from export.quantise import quantise
 from export.spectrum import compute_spectrum
 from export.standard import OPSET
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from asr.manifest.records import Utterance
     from asr.search.backend import Floats
 
 Precision: TypeAlias = Literal["float32", "float16", "int8"]
@@ -66,7 +67,7 @@ def export(
     *,
     name: str | None = None,
     precision: Precision = "float32",
-    manifests: Sequence[Path] = (),
+    development: Sequence[Utterance] = (),
     max_wer_loss: float = MAX_WER_LOSS,
     facts: dict[str, Any] | None = None,
     stage: Callable[[str], None] = lambda _: None,
@@ -74,7 +75,8 @@ def export(
 ) -> Exported:
     """Write the bundle of a checkpoint, or of weights (.safetensors); stage is told what begins.
 
-    precision: of the weights. manifests: recordings over which those rounded are compared with float32.
+    precision: of the weights. development: recordings over which those rounded are compared with float32, as
+    export.loss.read_development reads them.
     max_wer_loss: points of word error rate that rounding may cost there, greedily or with a beam of 4. write: as what;
     export.one_graph.write_one_graph makes one ONNX file of it.
     Raises CepstraError where the graphs don't say what the model says (judged in float32: what rounding changes is
@@ -82,9 +84,8 @@ def export(
     """
     if not 0 <= max_wer_loss < math.inf:
         raise ConfigError(f"max_wer_loss={max_wer_loss!r} must be a number of points, 0 or more")
-    if manifests and precision == "float32":
-        raise ConfigError("manifests: in float32 nothing is rounded, so that there is nothing to compare")
-    utterances = read_development(manifests)
+    if development and precision == "float32":
+        raise ConfigError("development: in float32 nothing is rounded, so that there is nothing to compare")
     trained = read_checkpoint(checkpoint)
     bundle = to_bundle(trained, name or output.stem, facts or {}, stage)
     stage("comparing with torch")
@@ -99,7 +100,7 @@ def export(
     stage("rounding the weights")
     rounded = round_weights(bundle, precision)
     difference = compare(trained, rounded)
-    losses = measure_loss(bundle, rounded, utterances, stage) if utterances else []
+    losses = measure_loss(bundle, rounded, development, stage) if development else []
     for loss in losses:
         if loss.points > max_wer_loss:
             raise LossError(_refusal(checkpoint, loss, precision, max_wer_loss))

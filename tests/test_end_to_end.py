@@ -23,6 +23,7 @@ from asr.training.settings import build
 from audio.augmentation import change_speed
 from audio.reading import read_audio
 from export.convert import export
+from export.loss import read_development
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,13 +160,14 @@ def test_words_are_learnt_exported_and_transcribed(words: Path, monkeypatch: pyt
             assert 0 <= only["start"] < only["end"] <= result["duration"] + 0.03
     # Eight bits say the same, and are held to what they cost
     eight, refused = words / "eight.cepstra", words / "refused.cepstra"
-    exported = export(best, eight, precision="int8", manifests=[words / "dev.jsonl"], max_wer_loss=10)
+    development = read_development([words / "dev.jsonl"])
+    exported = export(best, eight, precision="int8", development=development, max_wer_loss=10)
     assert [loss.utterances for loss in exported.losses] == [len(said)] * 2
     again = [result["text"] for result in transcribed(eight, words / "dev.jsonl")]
     assert np.mean([a == b for a, b in zip(heard, again, strict=True)]) >= 0.9, list(zip(heard, again, strict=True))
     with pytest.raises(CepstraError, match=r"int8 costs [\d.]+ points .* more than 10 \(.*not written"):
         export(
-            hard_to_round(best, words / "loud.ckpt"), refused, precision="int8", manifests=[words / "dev.jsonl"],
+            hard_to_round(best, words / "loud.ckpt"), refused, precision="int8", development=development,
             max_wer_loss=10,
         )  # fmt: skip
     assert not refused.exists()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from asr.bundle import Bundle
+    from asr.manifest.records import Utterance
     from export.convert import Exported
 
 
@@ -97,12 +98,13 @@ def export(
         _check_streaming(output, rounded=half or int8)
     needs("train", "torch", "onnx", "onnxscript", "safetensors")
     check_outputs([("--output", output)], [checkpoint, *manifests])
+    development: list[Utterance] = []
     if manifests:
         from asr.cli.messages import naming
         from export.loss import read_development
 
         with naming("--manifest"):
-            read_development(manifests)  # what is wrong with them is said before minutes of work
+            development = read_development(manifests)  # what is wrong with them is said before minutes of work
     if graph is Graph.STREAMING:
         _export_streaming(checkpoint, output, name)
         return
@@ -123,7 +125,7 @@ def export(
             return
         exported = run(
             checkpoint, output, name=name, precision="int8" if int8 else "float16" if half else "float32",
-            manifests=manifests, max_wer_loss=MAX_WER_LOSS if max_wer_loss is None else max_wer_loss,
+            development=development, max_wer_loss=MAX_WER_LOSS if max_wer_loss is None else max_wer_loss,
             stage=status.update, write=_writer(graph),
         )  # fmt: skip
     print(size.format(output.stat().st_size / 1e6) + f", {_told(exported)}")

@@ -54,7 +54,10 @@ def listen(
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each utterance.")] = False,
     on_command: Annotated[
         str | None,
-        typer.Option(metavar="CMD", help="A program to run for each command; CEPSTRA_TEXT … are in its environment."),
+        typer.Option(
+            metavar="CMD",
+            help="A program to run once for each command, in order; CEPSTRA_TEXT … are in its environment.",
+        ),
     ] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The bundle to use; without it, the one that ships.")
@@ -127,7 +130,7 @@ def _answer(
                 print(to_json(heard.to_dict()) if as_json else result.text, flush=True)
             if not as_json:
                 explain_to_watcher(result)
-            if react is not None and result.text and (result.meaning is None or result.meaning.command is not None):
+            if react is not None:
                 react(heard)
 
         for number, block in enumerate(sound):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 phrases_app = typer.Typer(
     name="phrases", help="Files of the sentences that may be said (see docs/phrases.md).", no_args_is_help=True
 )
-SHOWN = 20  # findings of a kind; --json has all
 
 
 @phrases_app.callback()
@@ -78,39 +77,21 @@ def as_dict(report: Report) -> dict[str, object]:
 
 
 def _lines(name: str, report: Report) -> Iterator[str]:
+    from asr.phrases.findings import kinds
+
     yield f"{name}: {_many(report.sentences)} sentences, {report.intents} intents, {report.words} words"
     yield f"graph: {report.states} states, {report.arcs} arcs, {report.bytes / 1000:.1f} kB"
-    yield from _part(
-        "means two things (the first counts)",
-        [f"{one.said!r}: {' or '.join(one.meanings)}" + _in_list(one.where) for one in report.ambiguities],
-    )
-    yield from _part(
-        "sound alike (sounds that differ, per cent)",
-        [f"{pair.one!r} and {pair.other!r} ({100 * pair.distance:.0f})" for pair in report.alike],
-    )
-    yield from _part(
-        "spelt with many single letters: the model may hardly know them",
-        [f"{word.word} ({' '.join(word.pieces)})" for word in report.hard_words],
-    )
-    yield from _part(
-        "written in another way than the model's texts", [f"{said!r}: {other!r}" for said, other in report.rewritten]
-    )
-    samples = [
-        f"{command.sentence!r}: {command.intent} {to_slots(command.slots)}".rstrip() for command in report.samples
-    ]
-    yield from _part("for example", samples)
-
-
-def _part(title: str, found: list[str]) -> Iterator[str]:
-    if found:
-        yield f"{title}:"
-        yield from (f"  {line}" for line in found[:SHOWN])
-        if len(found) > SHOWN:
-            yield f"  … and {len(found) - SHOWN} more (--json has all)"
-
-
-def _in_list(name: str | None) -> str:
-    return "" if name is None else f", in list {name}"
+    for kind in kinds(report):
+        yield f"{kind.title}:"
+        yield from (f"  {finding}" for finding in kind.findings)
+        if kind.more:
+            yield f"  … and {kind.more} more (--json has all)"
+        if kind.remedy:
+            yield f"  remedy: {kind.remedy}"
+    if report.samples:
+        yield "for example:"
+    for command in report.samples:
+        yield f"  {command.sentence!r}: {command.intent} {to_slots(command.slots)}".rstrip()
 
 
 def to_slots(slots: dict[str, str | int | float | bool]) -> str:

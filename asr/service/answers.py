@@ -18,7 +18,7 @@ def plain(result: Result) -> dict[str, Any]:
 
 
 def verbose(result: Result, language: str, granularities: list[str]) -> dict[str, Any]:
-    """OpenAI's verbose_json, and how sure text and words are."""
+    """OpenAI's verbose_json, how sure text and words are, and what is odd about the recording."""
     answer: dict[str, Any] = {
         "task": "transcribe",
         "language": LANGUAGES.get(language, language),
@@ -26,6 +26,7 @@ def verbose(result: Result, language: str, granularities: list[str]) -> dict[str
         "text": result.text,
         "confidence": round(result.confidence, 3),
         "usage": {"type": "duration", "seconds": math.ceil(result.duration)},
+        "warnings": list(result.warnings),
     }
     if "word" in granularities:
         answer["words"] = [word.to_dict() for word in result.words]
@@ -41,7 +42,7 @@ def command(result: Result, phrases: str, threshold: float) -> dict[str, Any]:
     """Which command was meant. threshold: the least confidence that makes one."""
     fields = result.to_dict()
     del fields["audio_filepath"], fields["segments"]
-    return {"phrases": phrases, "threshold": round(threshold, 3), **fields}
+    return {"phrases": phrases, "threshold": round(threshold, 3), **fields, "warnings": list(result.warnings)}
 
 
 def _segment(number: int, segment: Segment, words: tuple[Word, ...], *, nothing: bool) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from asr.service.metrics import Metrics
 from asr.service.pool import Pool
 from asr.service.state import State
 from asr.service.store import NAME, PhraseStore, Stored
-from asr.service.work import Checked  # noqa: TC001  fields are read below
 from asr.service.wyoming import serve_wyoming
 
 if TYPE_CHECKING:
@@ -136,5 +135,4 @@ def _read(file: Path) -> tuple[str, str]:
 
 
 async def _checked(pool: Pool, name: str, text: str) -> Stored:
-    checked: Checked = await pool.check_phrases(name, text)
-    return Stored(name, text, checked.sentences, checked.intents, checked.words, checked.samples, fixed=True)
+    return Stored.of(name, text, await pool.check_phrases(name, text), fixed=True)

@@ -100,7 +100,7 @@ def router() -> APIRouter:
         if not text.strip():
             raise PhrasesError(f"{name}: holds no sentence; send the text of a phrase file as the body")
         checked = await state.pool.check_phrases(name, text)
-        stored = Stored(name, text, checked.sentences, checked.intents, checked.words, checked.samples)
+        stored = Stored.of(name, text, checked)
         new = state.phrases.put(stored)
         return JSONResponse(asdict(stored), 201 if new else 200)
 

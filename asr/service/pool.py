@@ -248,7 +248,7 @@ class Pool:
             pieces = await self._parts(samples, opened, manner, heard)
         finally:
             samples.unlink(missing_ok=True)
-        return assemble(None, opened.duration, pieces)
+        return replace(assemble(None, opened.duration, pieces), warnings=opened.warnings)
 
     async def _parts(
         self, samples: Path, opened: Opened, manner: Manner, heard: Callable[[str], None]

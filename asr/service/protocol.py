@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 HEAD_BYTES = 1 << 16  # of a request's first line and headers
+PROBE_SECONDS = 1.0  # between questions whether a client that sends no more still listens
 
 
 class _Lingering:
@@ -53,7 +54,17 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is."""
         self._relax()
+        if self._probe is not None:
+            self._probe.cancel()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more: it still gets the answer to what it has sent whole."""
+        cycle = self.cycle
+        self._sends_no_more = cycle is not None and not cycle.more_body and not cycle.response_complete
+        if self._sends_no_more and self._probe is None:
+            self._probe = self.loop.call_later(PROBE_SECONDS, self._ask_for_life)
+        return self._sends_no_more
 
     def on_message_begin(self) -> None:
         """The first byte of a request, which may be the second one of its connection."""
@@ -101,8 +112,11 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """What was refused in the middle of its body is read on for a while, or the client wouldn't see the answer."""
         super().on_response_complete()
-        if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
-            self._expect()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            if self._sends_no_more:
+                self.transport.close()
+            elif self.cycle.more_body:
+                self._expect()
 
     def handle_websocket_upgrade(self) -> None:
         """Another protocol has the connection."""
@@ -122,6 +136,17 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
         del msg
 
+    def _ask_for_life(self) -> None:
+        """One that is gone has said as little as one that waits, but answers by a reset, and its work is dropped."""
+        if self.transport.is_closing():
+            return
+        begun = self.cycle.response_started or self.pipeline  # then the answer asks, or belongs to an earlier request
+        if not begun and self.scope["http_version"] == "1.1":  # older ones know no interim answer
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._probe = self.loop.call_later(PROBE_SECONDS, self._ask_for_life)
+
+    _sends_no_more = False
+    _probe: asyncio.TimerHandle | None = None
     _heading = True
     _head = _unread = 0  # bytes of headers that are known, and of data that may be headers
 

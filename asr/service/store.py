@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from asr.service.work import Checked
+
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST = 1000  # sets
 MAX_BYTES = 1 << 20  # of a set's text
@@ -34,11 +36,17 @@ class Stored:
     words: int
     samples: tuple[str, ...]
     fixed: bool = False  # given when the service was started; no client changes it
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, text: str, checked: Checked, *, fixed: bool = False) -> Stored:
+        """A text, and what was found in it."""
+        return cls(name, text, fixed=fixed, **asdict(checked))
 
     def summary(self) -> dict[str, Any]:
         """As lists show it."""
         fields = asdict(self)
-        del fields["text"], fields["samples"]
+        del fields["text"], fields["samples"], fields["warnings"]
         return fields
 
 
@@ -117,8 +125,8 @@ def decoded(name: str, data: bytes) -> str:
 
 def _read(file: Path) -> Stored:
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-        lists: dict[str, Sequence[str]] = {name: tuple(fields[name]) for name in ("intents", "samples")}
+        fields = {"warnings": ()} | json.loads(file.read_text(encoding="utf-8"))  # the first kept had none
+        lists: dict[str, Sequence[str]] = {name: tuple(fields[name]) for name in ("intents", "samples", "warnings")}
         stored = Stored(**fields | lists)
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = getattr(error, "strerror", None) or "damaged"

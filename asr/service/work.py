@@ -78,6 +78,7 @@ class Opened:
 
     duration: float  # seconds
     pieces: tuple[tuple[int, int], ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Checked:
     intents: tuple[str, ...]
     words: int
     samples: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,11 +24,13 @@ import numpy as np
 from asr.errors import AudioError, CepstraError, GuidanceError
 from asr.judge import Judge
 from asr.phrases import PhraseSet
+from asr.phrases.check import check
+from asr.phrases.findings import sentences
 from asr.pieces import PIECE_SECONDS, cut
 from asr.recognizer import Recognizer
 from asr.service.errors import NO_ROOM, FullError, ServiceError, TooLargeError
 from asr.service.work import Checked, CheckPhrases, Long, Manner, Open, Opened, Part, Ready, Setup, Timed, Transcribe
-from audio.errors import TooLongError
+from audio.errors import AudioWarning, TooLongError
 from audio.reading import SHORTER, audio_info, read_audio, too_long
 
 if TYPE_CHECKING:
@@ -48,7 +50,17 @@ MANNERS = 8  # made ready, that are remembered
 SAMPLES = 8  # sentences of a phrase file that are shown
 UNWORKABLE = "this recording can't be worked on; if others can, send it to whoever looks after the service"
 NO_MEMORY = ServiceError("not enough memory for this; send less at once")
+MOST_WORDS, MOST_CHARACTERS = 1000, 100_000  # of a phrase file whose sentences are compared with each other
+UNEXAMINED = "too large to be examined here; `cepstra phrases check` finds what sounds alike or means two things"
 _DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+
+
+@dataclass(frozen=True)
+class _Clip:
+    """A short recording."""
+
+    samples: NDArray[np.float32]
+    warnings: tuple[str, ...] = ()
 
 
 def main() -> None:
@@ -79,7 +91,7 @@ class Worker:
         os.nice(setup.niceness)
         if setup.memory_bytes:
             resource.setrlimit(resource.RLIMIT_DATA, (setup.memory_bytes, setup.memory_bytes))
-        warnings.simplefilter("ignore")  # a file that is shorter than it claims is transcribed as far as it goes
+        warnings.simplefilter("ignore")  # nobody sees them; what is said of a recording goes into its answer
         self._recognizer = Recognizer(
             setup.bundle, threads=setup.threads, beam=setup.beam, max_seconds=setup.max_seconds
         )
@@ -123,27 +135,28 @@ class Worker:
     def _transcribe(self, task: Transcribe) -> list[Result | Long | CepstraError]:
         recognizer = self._manner(task.manner)
         sounds = self._timed("read", lambda: [self._short(sound) for sound in task.sounds])
-        clips = [sound for sound in sounds if isinstance(sound, np.ndarray)]
+        clips = [sound for sound in sounds if isinstance(sound, _Clip)]
         results = iter(self._timed("decode", lambda: self._each(recognizer, clips)))
-        return [next(results) if isinstance(sound, np.ndarray) else sound for sound in sounds]
+        return [next(results) if isinstance(sound, _Clip) else sound for sound in sounds]
 
-    def _short(self, sound: Sound) -> NDArray[np.float32] | Long | CepstraError:
+    def _short(self, sound: Sound) -> _Clip | Long | CepstraError:
         if isinstance(sound, np.ndarray):
-            return sound
+            return _Clip(sound)
         try:
             if self._duration(sound) > PIECE_SECONDS:
                 return Long()
-            samples = self._read(sound)
+            clip = self._read(sound)
         except CepstraError as error:
             return _without_path(error, sound)
         except Exception as error:  # noqa: BLE001  the others of its batch are none the worse for it
             return NO_MEMORY if isinstance(error, MemoryError) else self._fault()
-        return Long() if len(samples) > PIECE_SECONDS * self._rate else samples
+        return Long() if len(clip.samples) > PIECE_SECONDS * self._rate else clip
 
-    def _each(self, recognizer: Recognizer, clips: list[NDArray[np.float32]]) -> list[Result | CepstraError]:
+    def _each(self, recognizer: Recognizer, clips: list[_Clip]) -> list[Result | CepstraError]:
         """Together, or one by one, where together they fail, so that what is at fault takes nothing with it."""
         try:
-            return list(recognizer.transcribe(clips))
+            results = recognizer.transcribe([clip.samples for clip in clips])
+            return [replace(result, warnings=clip.warnings) for clip, result in zip(clips, results, strict=True)]
         except Exception as error:  # noqa: BLE001  as in `answer`
             if len(clips) > 1:
                 return [answer for clip in clips for answer in self._each(recognizer, [clip])]
@@ -158,18 +171,21 @@ class Worker:
             raise too_long(str(sound), f"{seconds:,.2f} s", self._max_seconds)
         return seconds
 
-    def _read(self, sound: Path) -> NDArray[np.float32]:
-        return read_audio(sound, sample_rate=self._rate, max_seconds=self._max_seconds)
+    def _read(self, sound: Path) -> _Clip:
+        with warnings.catch_warnings(record=True, action="always", category=AudioWarning) as caught:
+            samples = read_audio(sound, sample_rate=self._rate, max_seconds=self._max_seconds)
+        said = (_nameless(str(warning.message), sound) for warning in caught)
+        return _Clip(samples, tuple(dict.fromkeys(said)))
 
     def _open(self, task: Open) -> Opened:
         try:
             self._duration(task.sound)
-            samples = self._timed("read", lambda: self._read(task.sound))
+            clip = self._timed("read", lambda: self._read(task.sound))
         except CepstraError as error:
             raise _without_path(error, task.sound) from None
         with task.samples.open("r+b") as file:  # not there any more: nobody waits for it
-            file.write(samples.data)
-        return Opened(len(samples) / self._rate, tuple(cut(samples, self._rate)))
+            file.write(clip.samples.data)
+        return Opened(len(clip.samples) / self._rate, tuple(cut(clip.samples, self._rate)), clip.warnings)
 
     def _part(self, task: Part) -> list[tuple[float, Piece]]:
         recognizer = self._manner(task.manner)
@@ -179,10 +195,15 @@ class Worker:
         return self._timed("decode", lambda: recognizer.transcribe_pieces(pieces))
 
     def _check(self, task: CheckPhrases) -> Checked:
-        phrases = PhraseSet.parse(task.text, task.name, self._recognizer.bundle.language)
-        self._recognizer.sharing(phrases=phrases)
+        bundle = self._recognizer.bundle
+        phrases = PhraseSet.parse(task.text, task.name, bundle.language)
+        if len(task.text) <= MOST_CHARACTERS and len(phrases.words) <= MOST_WORDS:
+            surprises = sentences(check(phrases, bundle.tokenizer, samples=0))  # which compiles them
+        else:
+            self._recognizer.sharing(phrases=phrases)
+            surprises = (UNEXAMINED,)
         samples = tuple(phrases.samples(SAMPLES))
-        return Checked(phrases.sentences, phrases.intents, len(phrases.words), samples)
+        return Checked(phrases.sentences, phrases.intents, len(phrases.words), samples, surprises)
 
     def _manner(self, manner: Manner) -> Recognizer:
         if manner == Manner():
@@ -230,7 +251,11 @@ def _without_path(error: CepstraError, sound: Path) -> CepstraError:
     """The same words, but whoever sent it knows only the form's field, and nothing of the service's files."""
     if not isinstance(error, AudioError):
         return error
-    message = str(error).replace(str(sound), "file")
+    message = _nameless(str(error), sound)
     if isinstance(error, TooLongError):
         return TooLargeError(message.replace(SHORTER, "send it in parts"), param="file")
     return AudioError(message)
+
+
+def _nameless(message: str, sound: Path) -> str:
+    return message.replace(str(sound), "file")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +58,6 @@ def finish(trainer: L.Trainer, data: Data, folder: Folder, keeper: ModelCheckpoi
     write_atomically(folder.report.with_suffix(".txt"), text, TrainingError)
     write_atomically(folder.report, json.dumps(report, indent=2) + "\n", TrainingError)
     say(f"{text}best model: {near(folder.best)}")
-    say(f"next: cepstra export {shlex.quote(near(folder.best))} -o {shlex.quote(folder.path.name)}.cepstra")
 
 
 def told(report: dict[str, Any]) -> str:

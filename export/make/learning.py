@@ -81,7 +81,7 @@ def learn(place: Workshop) -> Path:
     """
     signals: list[int] = []
     # In a group of its own, so that a terminal's Ctrl-C comes once, from here; twice would end it at once
-    command = [sys.executable, "-m", "asr", "train", str(place.training)]
+    command = [sys.executable, "-m", "asr", "train", str(place.training), "--within-make"]
     group = 0 if os.name == "posix" else None
     # Nor is anything imported from the folder one happens to be in, by it or by the processes that it starts
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}

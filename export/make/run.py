@@ -14,7 +14,7 @@ from asr.hearing import FACT
 from asr.phrases import PhraseSet
 from asr.phrases import check as checking
 from asr.recognizer import DEFAULT_BUNDLE, DEFAULT_WEIGHTS
-from export.loss import MAX_WER_LOSS, LossError
+from export.loss import MAX_WER_LOSS, LossError, read_development
 from export.make.inputs import check_inputs
 from export.make.learning import learn, write_settings
 from export.make.measuring import Figures, measure
@@ -106,13 +106,14 @@ def _export(checkpoint: Path, name: str, settings: MakeSettings, place: Workshop
 
     words = sum(len(row.text.split()) for row in place.rows("dev"))
     most = max(MAX_WER_LOSS, 100 * WORDS_BY_CHANCE / words)
+    development = read_development(place.manifests("dev"))
     precisions: tuple[Precision, ...] = (settings.precision, "float16")
     display.say(_step(4, f"exporting in {settings.precision}"))
     for precision in dict.fromkeys(precisions):
         try:
             exported = export(
                 checkpoint, place.draft, name=name, precision=precision,
-                manifests=() if precision == "float32" else place.manifests("dev"), max_wer_loss=most,
+                development=() if precision == "float32" else development, max_wer_loss=most,
                 facts={"phrases": settings.phrases.name, **_inherited(settings)},
                 stage=lambda what: display.say(_indented(what)),
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What tests of training share: a corpus that is made, learnt and read in seconds."""
+"""What tests of training share, a corpus that is made, learnt and read in seconds; and what is recognised."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 import soundfile as sf
 
+from asr.recognizer import Recognizer
+from audio.reading import read_audio
+from tests.asr.listening import RATE, SAMPLES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from asr.bundle import Bundle
+    from asr.training.checkpoint import Trained
     from asr.training.config import TrainConfig
 
 TONES = {"yes": (500, 1500), "no": (1500, 500), "stop": (800, 2400), "go": (2400, 800)}  # Hz, one after the other
@@ -96,3 +104,24 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     from asr.training.callbacks import Pictures
 
     monkeypatch.setattr(Pictures, "on_validation_end", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def stream() -> NDArray[np.float32]:
+    """Three commands with pauses between them, exact as 16-bit samples."""
+    parts = [np.zeros(RATE, np.float32)]
+    for name in ("please_save_the_file", "five_five_two_eight_five", "turn_the_speaker_down"):
+        parts += [read_audio(SAMPLES / f"{name}.wav"), np.zeros(RATE, np.float32)]
+    return np.concatenate(parts)
+
+
+@pytest.fixture(scope="module")
+def bundle(toy: tuple[Trained, Bundle]) -> Bundle:
+    """Of the toy."""
+    return toy[1]
+
+
+@pytest.fixture(scope="module")
+def recognizer(bundle: Bundle) -> Recognizer:
+    """Of the toy, which hears words in everything."""
+    return Recognizer(bundle, speech_detection=False)

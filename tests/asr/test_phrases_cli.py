@@ -81,6 +81,25 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert found["arcs"] >= found["states"] - 1
 
 
+def test_what_is_hard_to_hear_has_a_remedy_for_each_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.yaml"
+    remedies = {"alike": "  remedy: give one of the two another wording", "hard": "  remedy: choose commoner words"}
+    for text, kinds in (
+        ("intents:\n  d: write\n  e: right\n  f: rite\n", ["alike"]),
+        ("intents:\n  d: xylophone\n  e: kumquat\n", ["hard"]),
+        ("intents:\n  c: xylophone\n  d: write\n  e: right\n", ["alike", "hard"]),
+        ("intents:\n  d: turn left\n  e: stop\n", []),
+    ):
+        path.write_text(text)
+        assert _cepstra(monkeypatch, "phrases", "check", path) == 0
+        printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  remedy:")]
+        assert len(printed) == len(kinds)
+        assert all(line.startswith(remedies[kind]) for line, kind in zip(printed, kinds, strict=True))
+        assert "hard" not in kinds or "`cepstra make`" in printed[-1]
+
+
 def test_words_that_the_normaliser_would_write_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,75 +16,16 @@ from hypothesis import strategies as st
 from asr.errors import ConfigError
 from asr.search import Cache, Memory, SearchOptions, beam, decode, greedy
 from asr.search.hypothesis import repeats
+from tests.asr.tables import BLANK, BOS, EOS, POSITIONS, VOCAB, Tables, Text, chance, log_softmax, memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from asr.search.backend import Floats, Ints
+    from asr.search.backend import Floats
 
-BLANK, BOS, EOS = 0, 1, 2
-VOCAB = 6  # and 3, 4, 5, which may be written
-POSITIONS = 5
 Table = dict[tuple[int, ...], "Floats"]
-
-
-def _log_softmax(logits: NDArray[np.floating]) -> Floats:
-    logits = logits - logits.max()
-    scores: Floats = (logits - np.log(np.exp(logits).sum())).astype(np.float32)
-    return scores
-
-
-def chance(seed: int, tokens: tuple[int, ...]) -> Floats:
-    """Log-probabilities (V,) after these tokens, at random but always the same."""
-    return _log_softmax(np.random.default_rng([seed, *tokens]).normal(scale=1.5, size=VOCAB))
-
-
-class Tables:
-    """A back end whose every probability is a function of the utterance's number and the tokens so far.
-
-    The cache holds the tokens themselves, so a search that mixes up its rows gets other answers.
-    """
-
-    def __init__(self, say: Callable[[int, tuple[int, ...]], Floats] = chance, at_once: int = 8) -> None:
-        self.say = say
-        self.at_once = at_once
-        self.sizes: list[tuple[int, int]] = []  # of each step
-
-    def encode(self, samples: Sequence[Floats]) -> Memory:
-        """Each clip's first sample is its number."""
-        numbers = np.array([int(clip[0]) for clip in samples]).reshape(1, -1, 1, 1, 1)
-        size = numbers.shape[1]
-        rng = (np.random.default_rng([int(n), 99]) for n in numbers.flat)
-        ctc = np.stack([[_log_softmax(r.normal(scale=2.0, size=VOCAB)) for _ in range(POSITIONS)] for r in rng])
-        past = np.zeros((1, size, 1, 0, 1), np.int64)
-        lengths = np.array([POSITIONS - int(n) % 2 for n in numbers.flat])
-        return Memory(Cache(past, past, numbers, numbers, lengths), ctc, lengths)
-
-    def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
-        """Ask the table."""
-        rows, count = tokens.shape
-        past = np.concatenate([cache.past_k, tokens.reshape(1, rows, 1, count, 1)], axis=3)
-        self.sizes.append((rows, count))
-        assert rows == len(cache.lengths) == cache.memory_k.shape[1]
-        assert 1 <= count <= self.at_once
-        assert (past[0, :, 0, 0, 0] == BOS).all()
-        before = cache.past_k.shape[3]
-        scores = [
-            [
-                self.say(
-                    int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1 : before + s + 1, 0])
-                )
-                for s in range(count)
-            ]
-            for b in range(rows)
-        ]
-        return np.array(scores), replace(cache, past_k=past, past_v=past)
-
-
-def _memory(numbers: Sequence[int], backend: Tables | None = None) -> Memory:
-    return (backend or Tables()).encode([np.array([n], np.float32) for n in numbers])
 
 
 def _texts(limit: int) -> Iterator[tuple[int, ...]]:
@@ -123,7 +64,7 @@ def _all(
 @pytest.mark.parametrize("seed", range(6))
 def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, power: float, bonus: float) -> None:
     options = SearchOptions(beam=400, length_power=power, length_bonus=bonus, min_tokens=4, repeat_limit=2)
-    (found,) = beam(Tables(), _memory([seed]), [0.01], options)
+    (found,) = beam(Tables(), memory_of([seed]), [0.01], options)
     expected = _all(seed, 4, options)
     assert [h.tokens for h in found] == [text for _, text in expected]
     assert [h.score for h in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
@@ -133,7 +74,7 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int, power: float, bonus:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_wide_beam_finds_the_best_joint_score(seed: int, weight: float) -> None:
     options = SearchOptions(beam=200, ctc_weight=weight, min_tokens=3)
-    memory = _memory([seed])
+    memory = memory_of([seed])
     (found,) = beam(Tables(), memory, [0.01], options)
     expected = _all(seed, 3, options, memory.ctc[0, : memory.lengths[0]])
     possible = [(score, text) for score, text in expected if score > -math.inf]
@@ -155,7 +96,7 @@ def test_greedy_takes_the_likeliest_token_each_time(seed: int) -> None:
         if token == EOS:
             break
         tokens.append(token)
-    (found,) = greedy(Tables(), _memory([seed]), [0.01], SearchOptions(min_tokens=7, repeat_limit=99))
+    (found,) = greedy(Tables(), memory_of([seed]), [0.01], SearchOptions(min_tokens=7, repeat_limit=99))
     assert found.tokens == tuple(tokens)
     assert found.log_probs == pytest.approx(log_probs)
     assert found.score == pytest.approx(sum(log_probs) / len(log_probs))
@@ -166,27 +107,27 @@ def test_greedy_takes_the_likeliest_token_each_time(seed: int) -> None:
 )
 def test_a_batch_is_decoded_as_each_alone(options: SearchOptions) -> None:
     numbers, seconds = [3, 14, 15, 9, 2, 6], [0.1, 3.0, 0.0, 1.5, 1.1, 2.0]
-    together = decode(Tables(), _memory(numbers), seconds, options)
-    alone = [decode(Tables(), _memory([n]), [s], options)[0] for n, s in zip(numbers, seconds, strict=True)]
+    together = decode(Tables(), memory_of(numbers), seconds, options)
+    alone = [decode(Tables(), memory_of([n]), [s], options)[0] for n, s in zip(numbers, seconds, strict=True)]
     assert together == alone
     assert len({h.tokens for h in together}) > 1
 
 
 def count_down(number: int, tokens: tuple[int, ...]) -> Floats:
     """As many tokens as the utterance's number says: 3, 4, 5, 3, 4 …"""
-    return _log_softmax(9.0 * np.eye(VOCAB)[EOS if len(tokens) == number else 3 + len(tokens) % 3])
+    return log_softmax(9.0 * np.eye(VOCAB)[EOS if len(tokens) == number else 3 + len(tokens) % 3])
 
 
 def test_finished_utterances_leave_the_batch() -> None:
     backend = Tables(count_down)
-    found = beam(backend, _memory([2, 0, 5, 2]), [1.0] * 4, SearchOptions())
+    found = beam(backend, memory_of([2, 0, 5, 2]), [1.0] * 4, SearchOptions())
     assert [len(h[0].tokens) for h in found] == [2, 0, 5, 2]
     assert backend.sizes == [(4, 1), (3, 1), (3, 1), (1, 1), (1, 1), (1, 1)]
 
 
 def _heard(path: Sequence[int]) -> Floats:
     """A CTC head that is sure of a path."""
-    return np.stack([_log_softmax(9.0 * np.eye(VOCAB)[token]) for token in path])
+    return np.stack([log_softmax(9.0 * np.eye(VOCAB)[token]) for token in path])
 
 
 @pytest.mark.parametrize(
@@ -200,7 +141,7 @@ def _heard(path: Sequence[int]) -> Floats:
 )
 def test_what_ctc_heard_is_read_at_once(path: list[int], sizes: list[tuple[int, int]]) -> None:
     backend = Tables(count_down)
-    memory = _memory([5])
+    memory = memory_of([5])
     heard = Memory(replace(memory.cache, lengths=np.array([len(path)])), _heard(path)[None], np.array([len(path)]))
     (found,) = greedy(backend, heard, [1.0], SearchOptions())
     assert found.tokens == (3, 4, 5, 3, 4)
@@ -217,21 +158,21 @@ def test_what_ctc_heard_is_read_at_once(path: list[int], sizes: list[tuple[int, 
 def test_a_text_is_the_same_however_much_of_it_is_read_at_once(
     number: int, at_once: int, options: SearchOptions
 ) -> None:
-    (found,) = greedy(Tables(at_once=at_once), _memory([number]), [0.01], options)
-    assert found == beam(Tables(), _memory([number]), [0.01], options)[0][0]
+    (found,) = greedy(Tables(at_once=at_once), memory_of([number]), [0.01], options)
+    assert found == beam(Tables(), memory_of([number]), [0.01], options)[0][0]
 
 
 def never_ends(number: int, tokens: tuple[int, ...]) -> Floats:
     """A decoder that has lost its way: it would write 4 for ever."""
     del number, tokens
-    return _log_softmax(np.array([0.0, 0.0, -20.0, 1.0, 9.0, 2.0]))
+    return log_softmax(np.array([0.0, 0.0, -20.0, 1.0, 9.0, 2.0]))
 
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_texts_are_no_longer_than_the_sound_allows(width: int) -> None:
     options = SearchOptions(beam=width, tokens_per_second=4.0, min_tokens=3, repeat_limit=50)
     seconds = [0.0, 0.5, 2.1, 10.0]  # 3 at least, then 4 a second, rounded up
-    found = decode(Tables(never_ends), _memory([0, 1, 2, 3]), seconds, options)
+    found = decode(Tables(never_ends), memory_of([0, 1, 2, 3]), seconds, options)
     assert [len(h.tokens) for h in found] == [3, 3, 9, 40]
     assert all(h.tokens == (4,) * len(h.tokens) and len(h.log_probs) == len(h.tokens) + 1 for h in found)
 
@@ -243,7 +184,7 @@ def test_the_shortest_clip_may_hold_a_word() -> None:
 
 @pytest.mark.parametrize("options", [SearchOptions(repeat_limit=3), SearchOptions(repeat_limit=3, beam=5)])
 def test_loops_are_broken(options: SearchOptions) -> None:
-    (found,) = decode(Tables(never_ends), _memory([0]), [10.0], options)
+    (found,) = decode(Tables(never_ends), memory_of([0]), [10.0], options)
     assert len(found.tokens) > 20
     assert not re.search(r"(.{1,4})\1{3}", "".join(map(str, found.tokens)))
     assert found.tokens[:4] == (4, 4, 4, 5)  # the next best, then it may go on
@@ -262,7 +203,7 @@ def test_repeats_is_what_a_regular_expression_finds_at_the_end(tokens: tuple[int
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_n_best_is_sorted_and_distinct(width: int, weight: float) -> None:
     options = SearchOptions(beam=width, ctc_weight=weight)
-    for hypotheses in beam(Tables(), _memory(range(8)), [0.5] * 8, options):
+    for hypotheses in beam(Tables(), memory_of(range(8)), [0.5] * 8, options):
         assert 1 <= len(hypotheses) <= width
         assert len({h.tokens for h in hypotheses}) == len(hypotheses)
         scores = [h.score for h in hypotheses]
@@ -275,13 +216,13 @@ def test_a_beam_sees_past_a_token_that_only_looks_good() -> None:
     def trap(number: int, tokens: tuple[int, ...]) -> Floats:
         del number
         if not tokens:
-            return _log_softmax(np.log(np.array([1e-9, 1e-9, 1e-9, 0.6, 0.4, 1e-9])))
+            return log_softmax(np.log(np.array([1e-9, 1e-9, 1e-9, 0.6, 0.4, 1e-9])))
         if len(tokens) == 1 and tokens[0] == 3:  # nothing fits after 3
-            return _log_softmax(np.log(np.array([1e-9, 1e-9, 0.2, 0.3, 0.25, 0.25])))
-        return _log_softmax(np.log(np.array([1e-9, 1e-9, 0.98, 0.01, 0.005, 0.005])))
+            return log_softmax(np.log(np.array([1e-9, 1e-9, 0.2, 0.3, 0.25, 0.25])))
+        return log_softmax(np.log(np.array([1e-9, 1e-9, 0.98, 0.01, 0.005, 0.005])))
 
-    (hasty,) = decode(Tables(trap), _memory([0]), [1.0], SearchOptions())
-    (careful,) = decode(Tables(trap), _memory([0]), [1.0], SearchOptions(beam=3))
+    (hasty,) = decode(Tables(trap), memory_of([0]), [1.0], SearchOptions())
+    (careful,) = decode(Tables(trap), memory_of([0]), [1.0], SearchOptions(beam=3))
     assert hasty.tokens[0] == 3
     assert careful.tokens == (4,)
 
@@ -289,9 +230,9 @@ def test_a_beam_sees_past_a_token_that_only_looks_good() -> None:
 def test_ctc_overrules_a_decoder_that_did_not_listen() -> None:
     def deaf(number: int, tokens: tuple[int, ...]) -> Floats:
         del number
-        return _log_softmax(np.array([0, 0, 5.0, 0, 0, 0] if tokens else [0, 0, 0, 1.0, 0.8, 0]))
+        return log_softmax(np.array([0, 0, 5.0, 0, 0, 0] if tokens else [0, 0, 0, 1.0, 0.8, 0]))
 
-    memory = _memory([0])
+    memory = memory_of([0])
     heard = np.full((1, POSITIONS, VOCAB), -12.0, np.float32)
     heard[0, :, BLANK] = 0.0
     heard[0, 2, [BLANK, 4]] = -12.0, 0.0  # one 4 in the middle
@@ -331,8 +272,6 @@ def test_options_out_of_range_are_refused_by_name(values: dict[str, Any]) -> Non
 
 # Held to a graph
 
-Text = tuple[int, ...]
-
 
 class Tree:
     """The given texts as a graph: a state for each beginning."""
@@ -365,7 +304,7 @@ some_texts = st.sets(st.lists(st.sampled_from([3, 4, 5]), max_size=3).map(tuple)
 @given(texts=some_texts, seed=st.integers(0, 5))
 def test_a_wide_beam_ranks_all_sentences_by_their_full_score(weight: float, texts: set[Text], seed: int) -> None:
     options = SearchOptions(beam=100, ctc_weight=weight, min_tokens=4)
-    memory = _memory([seed])
+    memory = memory_of([seed])
     (found,) = beam(Tables(), memory, [0.01], options, Tree(texts))
     expected = sorted(((scored(seed, text, options, memory), text) for text in texts), reverse=True)
     possible = [(score, text) for score, text in expected if score > -np.inf]
@@ -376,14 +315,14 @@ def test_a_wide_beam_ranks_all_sentences_by_their_full_score(weight: float, text
 @settings(derandomize=True, max_examples=50, deadline=None)
 @given(texts=some_texts, seed=st.integers(0, 20), width=st.integers(1, 4))
 def test_a_narrow_beam_writes_nothing_but_sentences(texts: set[Text], seed: int, width: int) -> None:
-    (found,) = beam(Tables(), _memory([seed]), [0.01], SearchOptions(beam=width, ctc_weight=0.3), Tree(texts))
+    (found,) = beam(Tables(), memory_of([seed]), [0.01], SearchOptions(beam=width, ctc_weight=0.3), Tree(texts))
     assert {h.tokens for h in found} <= texts
     assert len({h.tokens for h in found}) == len(found) <= width
 
 
 def test_deviations_are_measured_from_what_the_decoder_would_have_written() -> None:
     text = (3, 5)
-    (found,) = beam(Tables(), _memory([2]), [0.01], SearchOptions(beam=2), Tree({text}))
+    (found,) = beam(Tables(), memory_of([2]), [0.01], SearchOptions(beam=2), Tree({text}))
     expected = []
     for i, token in enumerate((*text, EOS)):
         scores = chance(2, text[:i])
@@ -395,16 +334,16 @@ def test_deviations_are_measured_from_what_the_decoder_would_have_written() -> N
 
 def test_a_sentence_longer_than_the_sound_allows_is_not_found() -> None:
     options = SearchOptions(beam=3, min_tokens=2)
-    (found,) = beam(Tables(), _memory([1]), [0.01], options, Tree({(3, 4, 5)}))
+    (found,) = beam(Tables(), memory_of([1]), [0.01], options, Tree({(3, 4, 5)}))
     assert found == []
-    (found,) = beam(Tables(), _memory([1]), [0.01], options, Tree({(3, 4, 5), (4, 4)}))
+    (found,) = beam(Tables(), memory_of([1]), [0.01], options, Tree({(3, 4, 5), (4, 4)}))
     assert [h.tokens for h in found] == [(4, 4)]
 
 
 def test_a_batch_is_held_to_the_graph_as_each_alone_is() -> None:
     graph, options = Tree({(3,), (4, 5), (5, 5, 3), (3, 4)}), SearchOptions(beam=3, ctc_weight=0.3)
-    together = beam(Tables(), _memory([0, 1, 2]), [0.01] * 3, options, graph)
+    together = beam(Tables(), memory_of([0, 1, 2]), [0.01] * 3, options, graph)
     for number, found in enumerate(together):
-        (alone,) = beam(Tables(), _memory([number]), [0.01], options, graph)
+        (alone,) = beam(Tables(), memory_of([number]), [0.01], options, graph)
         assert [h.tokens for h in found] == [h.tokens for h in alone]
         assert [h.score for h in found] == pytest.approx([h.score for h in alone])

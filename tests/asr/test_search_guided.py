@@ -12,64 +12,14 @@ import pytest
 
 from asr.boost import Boost
 from asr.lm import NGram
-from asr.search import Blend, Cache, Memory, SearchOptions, beam, decode, greedy
+from asr.search import Blend, SearchOptions, beam, decode, greedy
 from asr.tokenizer import Tokenizer
+from tests.asr.tables import BLANK, BOS, EOS, POSITIONS, VOCAB, Tables, Text, chance, log_softmax, memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
-    from asr.search.backend import Floats, Ints
-
-BLANK, BOS, EOS = 0, 1, 2
-VOCAB = 6  # and 3, 4, 5, which may be written
-POSITIONS = 5
-Text = tuple[int, ...]
-
-
-def _log_softmax(logits: NDArray[np.floating]) -> Floats:
-    scores: Floats = (logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))).astype(np.float32)
-    return scores
-
-
-def chance(seed: int, tokens: Text) -> Floats:
-    """Log-probabilities (V,) after these tokens, at random but always the same."""
-    return _log_softmax(np.random.default_rng([seed, *tokens]).normal(scale=1.5, size=VOCAB))
-
-
-class Tables:
-    """A back end whose probabilities are a function of the utterance's number and the tokens so far, in its cache."""
-
-    at_once = 4
-
-    def __init__(self, say: Callable[[int, Text], Floats] = chance) -> None:
-        self.say = say
-
-    def encode(self, samples: Sequence[Floats]) -> Memory:
-        """Each clip's first sample is its number."""
-        numbers = np.array([int(clip[0]) for clip in samples]).reshape(1, -1, 1, 1, 1)
-        rngs = [np.random.default_rng([int(n), 99]) for n in numbers.flat]
-        ctc = np.stack([_log_softmax(rng.normal(scale=2.0, size=(POSITIONS, VOCAB))) for rng in rngs])
-        past = np.zeros((1, numbers.size, 1, 0, 1), np.int64)
-        lengths = np.full(numbers.size, POSITIONS)
-        return Memory(Cache(past, past, numbers, numbers, lengths), ctc, lengths)
-
-    def step(self, tokens: Ints, cache: Cache) -> tuple[Floats, Cache]:
-        """Ask the table."""
-        rows, count = tokens.shape
-        past = np.concatenate([cache.past_k, tokens.reshape(1, rows, 1, count, 1)], axis=3)
-        before = cache.past_k.shape[3]
-        scores = [
-            [
-                self.say(
-                    int(cache.memory_k[0, b, 0, 0, 0]), tuple(int(t) for t in past[0, b, 0, 1 : before + s + 1, 0])
-                )
-                for s in range(count)
-            ]
-            for b in range(rows)
-        ]
-        return np.array(scores), replace(cache, past_k=past, past_v=past)
+    from asr.search.backend import Floats
 
 
 class Opinion:
@@ -95,10 +45,6 @@ class Opinion:
         return math.fsum(float(self.scores(text[:i])[token]) for i, token in enumerate((*text, EOS)))
 
 
-def _memory(numbers: Sequence[int]) -> Memory:
-    return Tables().encode([np.array([n], np.float32) for n in numbers])
-
-
 def _log_probs(seed: int, text: Text) -> list[float]:
     return [float(chance(seed, text[:i])[token]) for i, token in enumerate((*text, EOS))]
 
@@ -108,7 +54,7 @@ def _log_probs(seed: int, text: Text) -> list[float]:
 def test_a_wide_beam_ranks_all_texts_by_model_and_guide_together(seed: int, power: float) -> None:
     guide = Opinion(seed)
     options = SearchOptions(beam=400, length_power=power, length_bonus=0.1, min_tokens=4, repeat_limit=4)
-    (found,) = beam(Tables(), _memory([seed]), [0.01], options, guide=guide)
+    (found,) = beam(Tables(), memory_of([seed]), [0.01], options, guide=guide)
     texts = [text for n in range(5) for text in itertools.product((3, 4, 5), repeat=n)]
     expected = []
     for text in texts:
@@ -133,7 +79,7 @@ def test_greedy_takes_the_best_sum_each_time(seed: int) -> None:
             break
         tokens.append(token)
     options = SearchOptions(min_tokens=7, repeat_limit=99, length_power=0.0)
-    (found,) = greedy(Tables(), _memory([seed]), [0.01], options, guide)
+    (found,) = greedy(Tables(), memory_of([seed]), [0.01], options, guide)
     assert found.tokens == tuple(tokens)
     assert found.log_probs == pytest.approx(_log_probs(seed, found.tokens), abs=1e-6)
     assert found.score == pytest.approx(math.fsum(found.log_probs) + guide.of(found.tokens), abs=1e-5)
@@ -142,8 +88,8 @@ def test_greedy_takes_the_best_sum_each_time(seed: int) -> None:
 def test_greedy_is_a_beam_of_one() -> None:
     options, numbers = SearchOptions(), list(range(16))
     for guide in (Opinion(1), Opinion(2, scale=4.0)):
-        one = [h[0] for h in beam(Tables(), _memory(numbers), [1.0] * 16, options, guide=guide)]
-        other = greedy(Tables(), _memory(numbers), [1.0] * 16, options, guide)
+        one = [h[0] for h in beam(Tables(), memory_of(numbers), [1.0] * 16, options, guide=guide)]
+        other = greedy(Tables(), memory_of(numbers), [1.0] * 16, options, guide)
         assert [(h.tokens, h.log_probs) for h in one] == [(h.tokens, h.log_probs) for h in other]
         assert [h.score for h in one] == pytest.approx([h.score for h in other], abs=1e-5)
 
@@ -154,8 +100,8 @@ def test_greedy_is_a_beam_of_one() -> None:
 def test_a_batch_is_decoded_as_each_alone(options: SearchOptions) -> None:
     guide = Blend(((Opinion(5), 0.5), (Opinion(6), 0.3)))
     numbers, seconds = [3, 14, 15, 9, 2, 6], [0.1, 3.0, 0.0, 1.5, 1.1, 2.0]
-    together = decode(Tables(), _memory(numbers), seconds, options, guide)
-    alone = [decode(Tables(), _memory([n]), [s], options, guide)[0] for n, s in zip(numbers, seconds, strict=True)]
+    together = decode(Tables(), memory_of(numbers), seconds, options, guide)
+    alone = [decode(Tables(), memory_of([n]), [s], options, guide)[0] for n, s in zip(numbers, seconds, strict=True)]
     assert together == alone
     assert len({h.tokens for h in together}) > 1
 
@@ -163,8 +109,8 @@ def test_a_batch_is_decoded_as_each_alone(options: SearchOptions) -> None:
 @pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam=4), SearchOptions(beam=4, ctc_weight=0.3)])
 def test_a_guide_without_opinion_changes_nothing(options: SearchOptions) -> None:
     numbers = list(range(10))
-    indifferent = decode(Tables(), _memory(numbers), [1.0] * 10, options, Opinion(0, scale=0.0))
-    assert indifferent == decode(Tables(), _memory(numbers), [1.0] * 10, options)
+    indifferent = decode(Tables(), memory_of(numbers), [1.0] * 10, options, Opinion(0, scale=0.0))
+    assert indifferent == decode(Tables(), memory_of(numbers), [1.0] * 10, options)
 
 
 @pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam=3)])
@@ -174,12 +120,12 @@ def test_a_language_model_turns_a_close_choice(options: SearchOptions) -> None:
     def unsure(number: int, tokens: Text) -> Floats:
         del number
         logits = {0: [0, 0, 0, 9, 0, 0], 1: [0, 0, 0, 0, 5.0, 5.3]}.get(len(tokens), [0, 0, 9, 0, 0, 0])
-        return _log_softmax(np.array(logits, np.float64))
+        return log_softmax(np.array(logits, np.float64))
 
     lm = NGram.train([(3, 4)] * 5 + [(4, 5)], VOCAB, 2)
-    (without,) = decode(Tables(unsure), _memory([0]), [1.0], options)
-    (lightly,) = decode(Tables(unsure), _memory([0]), [1.0], options, Blend(((lm, 0.01),)))
-    (guided,) = decode(Tables(unsure), _memory([0]), [1.0], options, Blend(((lm, 0.5),)))
+    (without,) = decode(Tables(unsure), memory_of([0]), [1.0], options)
+    (lightly,) = decode(Tables(unsure), memory_of([0]), [1.0], options, Blend(((lm, 0.01),)))
+    (guided,) = decode(Tables(unsure), memory_of([0]), [1.0], options, Blend(((lm, 0.5),)))
     assert (without.tokens, lightly.tokens, guided.tokens) == ((3, 5), (3, 5), (3, 4))
     assert guided.log_probs[1] == pytest.approx(float(unsure(0, (3,))[4]), abs=1e-6)
     assert guided.log_probs[1] < without.log_probs[1]  # less sure, and says so
@@ -194,9 +140,9 @@ def test_an_unfinished_phrase_leaves_no_trace_in_the_ranking() -> None:
         del number
         logits = np.zeros(tokenizer.vocab_size)
         logits[said[len(tokens)] if len(tokens) < len(said) else EOS] = 40.0
-        return _log_softmax(logits)
+        return log_softmax(logits)
 
-    memory = _memory([0])
+    memory = memory_of([0])
     memory = replace(memory, ctc=np.zeros((1, POSITIONS, tokenizer.vocab_size), np.float32))
     for options in (SearchOptions(), SearchOptions(beam=2)):
         (plain,) = decode(Tables(sure), memory, [1.0], options)
@@ -215,7 +161,7 @@ def test_texts_still_end_and_loops_are_still_cut(width: int) -> None:
             return np.array([9, 9, -9, 0, 9, 1], np.float32)
 
     options = SearchOptions(beam=width, min_tokens=12, repeat_limit=3)
-    (found,) = decode(Tables(), _memory([0]), [0.01], options, Craze(0))
+    (found,) = decode(Tables(), memory_of([0]), [0.01], options, Craze(0))
     assert len(found.tokens) == 12
     assert {BLANK, BOS, EOS}.isdisjoint(found.tokens)
     assert all(found.tokens[i : i + 4] != (4,) * 4 for i in range(9))
@@ -233,7 +179,7 @@ def test_a_guide_chooses_among_the_sentences_of_a_graph() -> None:
     for token in (3, 4):
         lm = NGram.train([(token,)] * 9, VOCAB, 2)
         guide = Blend(((lm, 10.0),))
-        (found,) = beam(Tables(), _memory([1]), [0.01], SearchOptions(beam=2), Two(), guide=guide)
+        (found,) = beam(Tables(), memory_of([1]), [0.01], SearchOptions(beam=2), Two(), guide=guide)
         assert found[0].tokens == (token,)
         assert {h.tokens for h in found} == {(3,), (4,)}
 

@@ -15,7 +15,9 @@ import pytest
 import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from typer.testing import CliRunner
 
+from asr.cli.commands import app
 from asr.errors import ConfigError, ManifestError
 from asr.evaluation.scoring import score
 from asr.model.backend import TorchBackend
@@ -293,7 +295,19 @@ def test_only_our_own_lines_are_printed(
     assert "WER" in lines[2]
     assert lines[3].startswith("word error rate  ")
     best = tmp_path / "run" / "best.ckpt"
-    assert lines[-2:] == [f"best model: {best}", f"next: cepstra export {best} -o run.cepstra"]
+    assert lines[-1] == f"best model: {best}"
+
+
+@pytest.mark.parametrize("more", [[], ["--within-make"]])
+def test_the_command_says_what_comes_next_unless_make_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    best = tmp_path / "my run" / "best.ckpt"
+    monkeypatch.setattr("asr.training.run.train", lambda _config, *, restart: best)  # noqa: ARG005  as it is called
+    (tmp_path / "a.yaml").write_text("steps: 1\n")
+    ran = CliRunner().invoke(app, ["train", str(tmp_path / "a.yaml"), *more])
+    said = "" if more else f"next: cepstra export '{best}' -o 'my run'.cepstra\n"
+    assert (ran.exit_code, ran.output) == (0, said)
 
 
 @pytest.mark.usefixtures("without_pictures")

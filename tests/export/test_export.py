@@ -18,15 +18,16 @@ from typer.testing import CliRunner
 from asr.bundle import read_bundle
 from asr.cli.commands import app
 from asr.errors import CepstraError, ConfigError, ManifestError
+from asr.manifest import Utterance, read_manifest
 from asr.model.backend import TorchBackend
 from asr.runtime import OnnxBackend
 from asr.search.backend import Cache
 from audio.mfcc import mfcc
-from export import convert
+from export import convert, loss
 from export.convert import BOUND, CASES, compare
 from export.graphs import decoder_graph
 from export.halve import SMALLEST, halve
-from export.loss import Loss
+from export.loss import Loss, read_development
 from export.standard import OPSET
 
 if TYPE_CHECKING:
@@ -252,10 +253,18 @@ def test_int8_that_was_not_measured_says_so(toy: Toy, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ready_made")
-def test_what_int8_costs_is_measured_told_and_noted(toy: Toy, tmp_path: Path) -> None:
+def test_what_int8_costs_is_measured_told_and_noted(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def reading(path: Path) -> list[Utterance]:
+        read.append(path)
+        return read_manifest(path)
+
+    monkeypatch.setattr(loss, "read_manifest", reading)
     output = tmp_path / "lamp.cepstra"
     arguments = ["export", _checkpoint(tmp_path / "best.ckpt", toy[0]), "-o", output, "--int8", "--manifest", SAMPLES]
     run = CliRunner().invoke(app, [str(each) for each in (*arguments, "--max-wer-loss", 100)], catch_exceptions=False)
+    assert read == [SAMPLES]  # once
     told = run.stdout.splitlines()[1]
     figures = re.fullmatch(
         r"word error rate over (\d+) utterances: "
@@ -304,11 +313,15 @@ def test_a_bundle_that_loses_too_much_is_not_written(
 ) -> None:
     request.getfixturevalue("monkeypatch").setattr(convert, "measure_loss", lambda *_: losses)
     checkpoint = _checkpoint(tmp_path / "best.ckpt", request.getfixturevalue("toy")[0])
+    rows = read_development([SAMPLES])
     with pytest.raises(CepstraError) as error:
-        convert.export(checkpoint, tmp_path / "lamp.cepstra", precision=precision, manifests=[SAMPLES])
+        convert.export(checkpoint, tmp_path / "lamp.cepstra", precision=precision, development=rows)
     assert str(error.value).startswith(f"{checkpoint}: ")
     assert told in str(error.value)
     assert not (tmp_path / "lamp.cepstra").exists()
+
+
+YES = Utterance(Path("a.wav"), 1.0, "yes")
 
 
 @pytest.mark.parametrize(
@@ -317,9 +330,7 @@ def test_a_bundle_that_loses_too_much_is_not_written(
         ({"max_wer_loss": -100}, ConfigError, "0 or more"),
         ({"max_wer_loss": math.nan}, ConfigError, "0 or more"),
         ({"max_wer_loss": math.inf}, ConfigError, "0 or more"),
-        ({"precision": "float32", "manifests": [SAMPLES]}, ConfigError, "nothing is rounded"),
-        ({"manifests": [Path("gone.jsonl")]}, ManifestError, "gone.jsonl"),
-        ({"manifests": [Path("gone.jsonl")], "precision": "float16"}, ManifestError, "gone.jsonl"),
+        ({"precision": "float32", "development": [YES]}, ConfigError, "nothing is rounded"),
     ],
 )
 def test_what_can_not_be_compared_is_refused_first(
@@ -333,7 +344,7 @@ def test_recordings_without_words_give_no_error_rate(tmp_path: Path) -> None:
     silent = tmp_path / "silent.jsonl"
     silent.write_text('{"audio_filepath": "a.wav", "duration": 1.0, "text": ""}\n', encoding="utf-8")
     with pytest.raises(ManifestError, match=r"silent\.jsonl: holds no text"):
-        convert.export(tmp_path / "none.ckpt", tmp_path / "out", precision="int8", manifests=[silent])
+        read_development([silent])
 
 
 @pytest.mark.usefixtures("ready_made")
@@ -342,8 +353,9 @@ def test_a_recording_that_can_not_be_heard_stops_the_comparison(toy: Toy, tmp_pa
     manifest.write_text('{"audio_filepath": "torn.wav", "duration": 1.0, "text": "yes"}\n', encoding="utf-8")
     (tmp_path / "torn.wav").write_bytes(b"RIFF")
     checkpoint, output = _checkpoint(tmp_path / "best.ckpt", toy[0]), tmp_path / "lamp.cepstra"
+    rows = read_development([manifest])
     with pytest.raises(CepstraError, match=r"torn\.wav.*leave out that row"):
-        convert.export(checkpoint, output, precision="int8", manifests=[manifest])
+        convert.export(checkpoint, output, precision="int8", development=rows)
     assert not output.exists()
 
 

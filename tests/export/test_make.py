@@ -66,12 +66,17 @@ def when_written(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix in {".flac", ".ckpt"}}
 
 
-def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(tmp_path: Path, phrases: Path) -> None:
+def test_a_phrase_file_becomes_a_bundle_and_goes_on_where_it_was_interrupted(
+    tmp_path: Path, phrases: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     settings = MakeSettings(phrases, count=200, others=200, engines=TONES, steps=1)
     output, work = tmp_path / "kettle.cepstra", tmp_path / "work"
     with pytest.raises(KeyboardInterrupt):
         make(settings, output, work, Watcher("measuring"))
     assert not output.exists()
+    said = capfd.readouterr().err  # by the training
+    assert "best model: " in said
+    assert "next: " not in said
     before = when_written(work)
     assert sum(path.suffix == ".flac" for path in before) > 390  # the engine says some words, such as "loud", badly
 

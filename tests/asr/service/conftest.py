@@ -23,12 +23,15 @@ import yaml
 
 from asr.phrases import PhraseSet
 from asr.results import Result
+from asr.service import handle
 from asr.service.app import create_app
 from asr.service.settings import load
 from asr.service.state import State
 from asr.service.store import PhraseStore
 from asr.service.work import Checked
 from audio.reading import audio_info
+from tests.asr.service import standin
+from tests.asr.service.live import children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -230,3 +233,20 @@ def bare(_shared: Bare) -> Bare:
     _shared.pool = StandIn()
     _shared.state.pool = _shared.pool  # type: ignore[assignment]
     return _shared
+
+
+@pytest.fixture
+def no_process_is_left() -> Iterator[None]:
+    """By the test."""
+    before = set(children(os.getpid()))
+    yield
+    assert set(children(os.getpid())) <= before
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The bundle of stand-ins: its text is the model's name."""
+    monkeypatch.setattr(handle, "_START", standin.START)
+    bundle = tmp_path / "model.cepstra"
+    bundle.write_text("first")
+    return bundle

@@ -48,7 +48,7 @@ def test_answers_are_the_recognisers(service: Service, tmp_path: Path) -> None:
             own = recognizer.transcribe(file, phrases=phrases).to_dict()
             del own["audio_filepath"], own["segments"]
             threshold = round(Judge.of(recognizer.bundle).threshold, 3)
-            assert answer == {"phrases": phrases, "threshold": threshold, **json.loads(json.dumps(own))}
+            assert answer == {"phrases": phrases, "threshold": threshold, **json.loads(json.dumps(own)), "warnings": []}
             if answer["command"] is not None:
                 assert answer["rejected"] is None
                 assert answer["text"] == answer["command"]["sentence"]

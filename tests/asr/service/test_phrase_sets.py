@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.asr.service.conftest import Bare, Service
 
+SHOWN = ("name", "sentences", "intents", "words", "fixed")  # in the list of all
 SHIPPED = sorted((Path(__file__).resolve().parents[3] / "data_manifests" / "phrases").iterdir())
 
 
@@ -45,7 +46,7 @@ def test_shipped_files_are_taken_given_back_and_deleted(service: Service, file: 
     assert service.http.put(f"/v1/phrases/{name}", content=file.read_bytes()).status_code == 200
     listed = {each["name"]: each for each in service.http.get("/v1/phrases").json()["phrases"]}
     assert set(listed) == {"drone", "lights", name}
-    assert listed[name] == {key: value for key, value in stored.items() if key not in ("text", "samples")}
+    assert listed[name] == {key: value for key, value in stored.items() if key in SHOWN}
     deleted = service.http.delete(f"/v1/phrases/{name}")
     assert (deleted.status_code, deleted.content) == (204, b"")
     assert service.http.get(f"/v1/phrases/{name}").status_code == 404
@@ -126,6 +127,15 @@ def test_they_are_there_after_a_restart(service_with: Callable[..., Service], tm
     assert [each["name"] for each in second.http.get("/v1/phrases").json()["phrases"]] == ["kept"]
     assert second.http.delete("/v1/phrases/kept").status_code == 204
     assert not list((tmp_path / "phrases").iterdir())
+
+
+def test_a_set_that_was_kept_before_there_were_warnings_has_none(tmp_path: Path) -> None:
+    PhraseStore(tmp_path).put(made("old"))
+    (file,) = tmp_path.iterdir()
+    fields = json.loads(file.read_text())
+    del fields["warnings"]
+    file.write_text(json.dumps(fields))
+    assert PhraseStore(tmp_path).get("old") == made("old")
 
 
 def made(name: str, text: str = "yes", *, fixed: bool = False) -> Stored:

@@ -134,3 +134,8 @@ def serving_all(both: Recognizer, tmp_path: Path) -> Callable[..., Any]:
         return served(app, "on")
 
     return serve
+
+
+@pytest.fixture
+def five() -> Any:
+    return read_audio(SAMPLES / "five_five_two_eight_five.wav")

@@ -1,4 +1,4 @@
-"""`cepstra transcribe` from its arguments to files, lines and exit codes."""
+"""`cepstra transcribe` from its arguments to lines and exit codes."""
 
 from __future__ import annotations
 
@@ -17,70 +17,21 @@ import pytest
 import soundfile
 import typer
 
-from asr.bundle import write_bundle
-from asr.cli import main
 from asr.cli.recordings import Recording
 from asr.cli.transcribe import Format, transcribe_with
 from asr.errors import AudioError, CepstraError
-from asr.manifest import Utterance, write_manifest
 from asr.recognizer import GROUP_FILES, Interrupted, Recognizer
 from asr.results import Result
 from asr.writers import FORMATS, render
 from tests.terminal import read_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from asr.bundle import Bundle
-    from asr.training.checkpoint import Trained
-
-    Run = Callable[..., tuple[int, str, str]]
+    from tests.asr.transcribe.conftest import Run
 
 RATE = 16000
 COMMAND = [sys.executable, "-c", "from asr.cli import main; main()", "transcribe", "--no-speech-detection"]
-
-
-@pytest.fixture(scope="module")
-def model(toy: tuple[Trained, Bundle], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "toy.cepstra"
-    write_bundle(path, toy[1])
-    return path
-
-
-@pytest.fixture(scope="module")
-def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Ten clips of 0.4 to 1.3 s, to be read only."""
-    folder = tmp_path_factory.mktemp("clips")
-    rng = np.random.default_rng(0)
-    paths = [folder / f"clip {i}.wav" for i in range(10)]
-    for i, path in enumerate(paths):
-        loudness = 0.1 * np.abs(np.sin(np.arange(6400 + 1600 * i) / (2000 + 300 * i)))
-        soundfile.write(path, rng.normal(0, 1, len(loudness)) * loudness, RATE)
-    return paths
-
-
-@pytest.fixture
-def run(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: exit code, standard output, standard error."""
-
-    def call(*arguments: object, stdin: bytes | None = None) -> tuple[int, str, str]:
-        settings = [] if "--model" in arguments else ["--model", str(model)]
-        monkeypatch.setattr(
-            sys, "argv", ["cepstra", "transcribe", "--no-speech-detection", *map(str, arguments), *settings]
-        )
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return (end.value.code if isinstance(end.value.code, int) else int(end.value.code is not None)), out, err
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def results(model: Path, clips: list[Path]) -> list[Result]:
-    return Recognizer(model, speech_detection=False).transcribe([str(clip) for clip in clips])
 
 
 def test_the_formats_are_those_of_the_writers() -> None:
@@ -212,137 +163,6 @@ def test_standard_input(run: Run, clips: list[Path], results: list[Result], tmp_
     assert err.startswith("cepstra: standard input: empty")
 
 
-@pytest.mark.parametrize("format_", Format)
-def test_output_dir(run: Run, clips: list[Path], results: list[Result], tmp_path: Path, format_: Format) -> None:
-    folder = tmp_path / "new" / "folder"
-    assert run(*clips, "-f", format_, "--output-dir", folder) == (0, "", "")
-    names = {clip.stem + FORMATS[format_].suffix for clip in clips}
-    assert {path.name for path in folder.iterdir()} == names
-    for clip, result in zip(clips[:3], results[:3], strict=True):
-        text = (folder / (clip.stem + FORMATS[format_].suffix)).read_text(encoding="utf-8")
-        if format_ is Format.JSON:
-            assert json.loads(text)["text"] == result.text
-        else:
-            assert text == render(result, format_)
-
-
-def test_output_dir_replaces_what_an_earlier_run_wrote(run: Run, clips: list[Path], tmp_path: Path) -> None:
-    old = tmp_path / f"{clips[0].stem}.txt"
-    old.write_text("old")
-    assert run(clips[0], "-o", tmp_path)[0] == 0
-    assert old.read_text() != "old"
-    assert list(tmp_path.iterdir()) == [old]
-
-
-def test_two_transcripts_of_one_name_are_refused_before_any_work(run: Run, clips: list[Path], tmp_path: Path) -> None:
-    for folder in ("ann", "bob"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "yes.wav").write_bytes(clips[0].read_bytes())
-    code, out, err = run(tmp_path / "ann" / "yes.wav", tmp_path / "bob" / "yes.wav", "-o", tmp_path / "out")
-    assert (code, out) == (2, "")
-    assert f"{tmp_path}/ann/yes.wav and {tmp_path}/bob/yes.wav would both become {tmp_path}/out/yes.txt" in err
-    assert not (tmp_path / "out").exists()
-
-
-def test_nothing_that_is_read_is_replaced(run: Run, clips: list[Path], tmp_path: Path) -> None:
-    manifest = tmp_path / "yes.json"
-    write_manifest(manifest, [Utterance(clips[0], 0.4, "yes"), Utterance(tmp_path / "yes.wav", 0.4, "yes")])
-    before = manifest.read_bytes()
-    code, _, err = run("--manifest", manifest, "-f", "json", "-o", tmp_path)
-    assert code == 2
-    assert f"{manifest} would replace what is read" in err
-    assert manifest.read_bytes() == before
-
-
-def test_an_output_dir_that_cannot_be(run: Run, clips: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    code, out, err = run(clips[0], "-o", tmp_path / "file")
-    assert (code, out) == (1, "")
-    problem = "can't be made a folder (there is a file of that name); choose another place"
-    assert err == f"cepstra: --output-dir {tmp_path}/file: {problem}\n"
-
-
-@pytest.mark.parametrize("format_", [Format.SRT, Format.VTT, Format.TSV])
-def test_formats_of_one_recording_are_refused_for_several(run: Run, clips: list[Path], format_: Format) -> None:
-    code, out, err = run(clips[0], clips[1], "-f", format_)
-    assert (code, out) == (2, "")
-    assert f"{format_} holds one recording; write each to a file of its own with --output-dir" in err
-
-
-def test_a_manifest(run: Run, clips: list[Path], tmp_path: Path) -> None:
-    manifest = tmp_path / "rows.jsonl"
-    rows = [
-        Utterance(clips[9], 0.5, "one"),
-        Utterance(clips[9], 0.625, "two", offset=0.5),
-        Utterance(clips[0], 0.4, "three"),
-    ]
-    write_manifest(manifest, rows)
-    code, out, err = run("--manifest", manifest, "-f", "json")
-    assert (code, err) == (0, "")
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert [(line["audio_filepath"], line.get("offset"), line["duration"]) for line in lines] == [
-        (str(clips[9]), None, 0.5),
-        (str(clips[9]), 0.5, 0.625),
-        (str(clips[0]), None, 0.4),
-    ]
-    assert list(lines[1])[:3] == ["audio_filepath", "offset", "duration"]
-    texts = [line["text"] for line in lines]
-
-    code, out, _ = run("--manifest", manifest)
-    assert out.splitlines() == [
-        f"{clips[9]}#t=0,0.5: {texts[0]}".rstrip(),
-        f"{clips[9]}#t=0.5,1.125: {texts[1]}".rstrip(),
-        f"{clips[0]}: {texts[2]}".rstrip(),
-    ]
-    assert run("--manifest", manifest, "-o", tmp_path / "out")[0] == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "clip 9.0-0.5.txt", "clip 9.0.5-1.125.txt", "clip 0.txt"
-    }  # fmt: skip
-
-    write_manifest(manifest, rows[2:])  # of one row, text has its name all the same: programs read it
-    assert run("--manifest", manifest)[1] == f"{clips[0]}: {texts[2]}\n"
-    assert run(clips[0], "--manifest", manifest)[1] == 2 * f"{clips[0]}: {texts[2]}\n"
-    manifest.write_text("")
-    code, _, err = run("--manifest", manifest)
-    assert (code, err) == (
-        1,
-        f"cepstra: --manifest {manifest}: holds no utterance; add rows, or name sound files instead\n",
-    )
-
-
-def test_rows_come_back_as_they_stood(
-    run: Run, clips: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sets" / "clips").mkdir(parents=True)
-    (tmp_path / "sets" / "clips" / "a.wav").write_bytes(clips[4].read_bytes())
-    rows: list[dict[str, object]] = [
-        {"audio_filepath": "clips/a.wav", "duration": 0.8, "text": "one", "speaker": "ann",
-         "source": "hall", "split": "dev"},
-        {"audio_filepath": "../sets/clips/a.wav", "duration": 0.3, "text": "", "offset": 0.5, "room": {"nr": 3}},
-        {"audio_filepath": str(clips[0]), "text": "three", "duration": 0.3, "confidence": 1, "words": ["three"]},
-    ]  # fmt: skip
-    (tmp_path / "sets" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run("--manifest", "sets/rows.jsonl", "-f", "json")
-    assert (code, err) == (0, "")
-    lines = [json.loads(line) for line in out.splitlines()]
-    heard = {"duration", "text", "confidence", "words", "segments", "no_speech", "seconds_cut"}
-    assert [{key: value for key, value in line.items() if key not in heard} for line in lines] == [
-        {"audio_filepath": "clips/a.wav", "reference": "one", "speaker": "ann", "source": "hall", "split": "dev"},
-        {"audio_filepath": "../sets/clips/a.wav", "offset": 0.5, "room": {"nr": 3}},
-        {"audio_filepath": str(clips[0]), "reference": "three"},
-    ]
-    assert all(heard <= line.keys() for line in lines)
-    assert [type(line["words"][0]) for line in lines if line["words"]] == [dict] * sum(
-        bool(line["words"]) for line in lines
-    )
-    out = run("--manifest", "sets/rows.jsonl")[1]
-    names = ["clips/a.wav", "../sets/clips/a.wav#t=0.5,0.8", f"{clips[0]}#t=0,0.3"]
-    assert [line.partition(": ")[0] for line in out.splitlines()] == ["clips/a.wav#t=0,0.8", *names[1:]]
-    assert run("--manifest", "sets/rows.jsonl", "-o", "out")[0] == 0
-    assert {path.name for path in Path("out").iterdir()} == {"a.0-0.8.txt", "a.0.5-0.8.txt", "clip 0.0-0.3.txt"}
-
-
 def test_bad_files_are_reported_and_the_rest_goes_on(run: Run, clips: list[Path], tmp_path: Path) -> None:
     (tmp_path / "page.wav").write_text("<html></html>" * 100)
     bad = [tmp_path / "none.wav", tmp_path, tmp_path / "page.wav"]
@@ -443,15 +263,6 @@ def test_what_a_file_asks_for_is_told_in_options(run: Run, clips: list[Path], tm
         code, out, err = run(*arguments)
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert message in err
-
-
-def test_a_recording_is_never_replaced(run: Run, clips: list[Path], tmp_path: Path) -> None:
-    kept = tmp_path / f"{clips[0].stem}.txt"
-    kept.write_bytes(clips[1].read_bytes())
-    code, _, err = run(clips[0], "-o", tmp_path)
-    assert code == 2
-    assert f"--output-dir: {kept}: is a recording, and would be replaced" in err
-    assert kept.read_bytes() == clips[1].read_bytes()
 
 
 def test_a_model_that_is_none(run: Run, clips: list[Path], tmp_path: Path) -> None:
