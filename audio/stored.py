@@ -19,26 +19,35 @@ class StoredSamples:
 
     def __init__(self) -> None:
         """Raises OSError where no such file can be made, and `append` where the disk is full."""
-        self._file = tempfile.TemporaryFile(prefix="cepstra-")  # noqa: SIM115  closed with this
+        # Unbuffered: what a full disk refuses is told here, and not when something is read or the file is closed
+        self._file = tempfile.TemporaryFile(prefix="cepstra-", buffering=0)  # noqa: SIM115  closed with this
         self._length = 0
         weakref.finalize(self, self._file.close)
 
     def append(self, part: NDArray[np.float32]) -> None:
-        """Put it behind what is there."""
+        """Put it behind what is there; where that fails, what was there stays."""
         self._file.seek(self._length * np.dtype(np.float32).itemsize)
-        self._file.write(np.ascontiguousarray(part, np.float32).data)
+        left = np.ascontiguousarray(part, np.float32).data.cast("B")
+        while left:  # a disk that is nearly full takes a part
+            left = left[self._file.write(left) :]
         self._length += len(part)
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, part: slice, /) -> NDArray[np.float32]:
-        """Neighbouring samples, as an array of their own. Raises AudioError where the file has been cut short."""
+        """Neighbouring samples, as an array of their own. Raises AudioError where the file can't be read any more."""
         start, stop, step = part.indices(self._length)
         if step != 1:
             raise ValueError("only neighbouring samples can be asked for")
         samples = np.empty(max(0, stop - start), np.float32)
-        self._file.seek(start * samples.itemsize)
-        if self._file.readinto(samples.data) != samples.nbytes:
+        left = samples.data.cast("B")
+        try:
+            self._file.seek(start * samples.itemsize)
+            while left and (count := self._file.readinto(left)):
+                left = left[count:]
+        except OSError as error:
+            raise AudioError(f"long sound: its temporary file can't be read ({error.strerror}); try again") from error
+        if left:
             raise AudioError("long sound: its temporary file was cut short; leave the folder for such files alone")
         return samples

@@ -86,3 +86,26 @@ def test_without_a_place_for_files_sound_stays_in_memory(speech: Path, monkeypat
 
     monkeypatch.setattr("audio.stored.tempfile.TemporaryFile", nowhere)
     np.testing.assert_array_equal(read_sound(speech, held_seconds=7)[:], read_audio(speech))
+
+
+FULL = """
+import resource, sys
+import numpy as np
+from audio.reading import read_audio, read_sound
+
+whole = read_audio(sys.argv[1])
+for limit in range(len(whole) * 4 - 20000, len(whole) * 4 + 1, 1777):  # bytes that a file may have
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    sound = read_sound(sys.argv[1], held_seconds=7)
+    assert np.array_equal(sound[:], whole), limit
+    del sound
+print("the same")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of the size of files")
+def test_a_disk_that_is_full_at_any_byte_costs_nothing(speech: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FULL, speech], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("the same\n", "")
