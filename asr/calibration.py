@@ -1,7 +1,8 @@
 """What a model's evidence for a command is worth: learnt from recordings that it wasn't trained on.
 
 Their texts make phrase files of many sizes. Each recording is compared with some that hold what it says, and with some
-that don't, where whatever is found is wrong. So it is where something else is said before or after a command.
+that don't, where whatever is found is wrong. So it is where something else is said before or after a command, or where
+a file holds nearly what is said: a word more or less, or another one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 SIZES = (5, 12, 30, 100, 400)  # sentences in a phrase file
 WITH, WITHOUT = 2, 2  # files that each recording is compared with: that hold its text, and that don't
 AROUND = 2  # of every so many comparisons with a file that holds the text, one more with other speech before or after
+NEAR = 2  # of every so many recordings of several words, one comparison more with a file of what is nearly said
+NEAR_SIZE = 5  # sentences in such a file
 PAUSES = (0.0, 0.6)  # seconds between the two
 FALSE_ACCEPTS = 0.01  # the threshold is chosen for at most this rate of them
 FOLDS = 5
@@ -48,7 +51,7 @@ class Observation:
     trial: Trial
     evidence: tuple[float, ...]
     row: int  # of the recordings: what the same one says belongs to one fold
-    beside: bool = False  # with other speech before or after it
+    hard: bool = False  # with other speech before or after it, or nearly what a file holds
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,11 @@ def calibrate(
                 "give a manifest with more recordings, of more different texts"
             )
     folds = np.array([each.row % FOLDS for each in observations])
-    judged: list[Trial] = []  # other speech is what the threshold is chosen by, and not commands with more around them
+    judged: list[Trial] = []  # other speech is what the threshold is chosen by, and not what is nearly a command
     for fold in range(FOLDS):
         training = [each for each, other in zip(observations, folds, strict=True) if other != fold]
         judge = fit(training)
-        left_out = [each for each, its in zip(observations, folds, strict=True) if its == fold and not each.beside]
+        left_out = [each for each, its in zip(observations, folds, strict=True) if its == fold and not each.hard]
         judged += [_judged(each, judge) for each in left_out]
     judge = fit(observations)
     threshold = CommandEvaluation.of(judged).threshold_for(FALSE_ACCEPTS) or 0.0
@@ -114,12 +117,7 @@ def observe(
     files = _phrase_files(
         [(row.source, text) for row, text, fits in zip(rows, texts, known, strict=True) if fits], draw
     )
-    recognizer = Recognizer(
-        bundle,
-        threads=threads,
-        phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()},
-        speech_detection=speech_detection,  # noise that it finds needs no telling apart by confidence
-    )
+    near = _near(texts, known, draw)
     jobs: dict[str, list[_Comparison]] = {name: [] for name in files}
     for index, text in enumerate(texts):
         holding = [name for name, file in files.items() if text in file]
@@ -132,6 +130,15 @@ def observe(
             before, pause = draw.random() < 0.5, draw.uniform(*PAUSES)
             said = f"{texts[other]} {text}" if before else f"{text} {texts[other]}"
             jobs[draw.choice(holding)].append(_Comparison(index, said.strip(), other, pause, before=before))
+    for index, file in near.items():
+        name = f"near {index}"
+        files[name], jobs[name] = file, [_Comparison(index, texts[index], near=True)]
+    recognizer = Recognizer(
+        bundle,
+        threads=threads,
+        phrases={name: PhraseSet.parse("\n".join(file), name) for name, file in files.items()},
+        speech_detection=speech_detection,  # noise that it finds needs no telling apart by confidence
+    )
     total, done = sum(map(len, jobs.values())), 0
     observations: list[Observation] = []
     for name, comparisons in jobs.items():
@@ -140,14 +147,15 @@ def observe(
             heard = recognizer.transcribe([_sound(each, rows, bundle) for each in part], phrases=name)
             for each, result in zip(part, heard, strict=True):
                 meaning = result.meaning
-                if meaning is not None and meaning.alternatives:
+                if meaning is not None and meaning.alternatives and len(result.commands) < 2:
                     meant = _command(each.text) if each.text in files[name] else None
                     found, row = meaning.alternatives[0], rows[each.row]
                     trial = Trial(
                         str(row.audio_filepath), row.source or "", each.text, meant, _command(found.command.sentence),
                         found.confidence, accepted=False,
                     )  # fmt: skip
-                    observations.append(Observation(trial, found.evidence, each.row, each.other is not None))
+                    hard = each.near or each.other is not None
+                    observations.append(Observation(trial, found.evidence, each.row, hard))
             done += len(part)
             progress(done, total)
     return observations
@@ -162,6 +170,32 @@ class _Comparison:
     other: int | None = None
     pause: float = 0.0  # seconds between the two
     before: bool = False
+    near: bool = False  # the file holds nearly what is said
+
+
+def _near(texts: Sequence[str], known: Sequence[bool], draw: random.Random) -> dict[int, list[str]]:
+    """For some of the texts of several words, by their place: a phrase file of one like it and others."""
+    pool = sorted({text for text, fits in zip(texts, known, strict=True) if fits})
+    words = sorted({word for text in pool for word in text.split()})
+    several = [i for i, text in enumerate(texts) if known[i] and " " in text]
+    found: dict[int, list[str]] = {}
+    for i in several[::NEAR]:
+        others = draw.sample(pool, min(NEAR_SIZE, len(pool)))
+        found[i] = [nearly(texts[i], words, draw), *(text for text in others if text != texts[i])][:NEAR_SIZE]
+    return found
+
+
+def nearly(text: str, words: Sequence[str], draw: random.Random) -> str:
+    """A text of at least two words with some left out at an end, with one less, or with another one in its place."""
+    said = text.split()
+    place, kind = draw.randrange(len(said)), draw.randrange(4)
+    if kind == 0:
+        return " ".join(said[: max(1, place)])
+    if kind == 1:
+        return " ".join(said[min(len(said) - 1, place + 1) :])
+    if kind == 2 or len(set(words) - {said[place]}) == 0:
+        return " ".join(said[:place] + said[place + 1 :])
+    return " ".join([*said[:place], draw.choice([word for word in words if word != said[place]]), *said[place + 1 :]])
 
 
 def _sound(comparison: _Comparison, rows: Sequence[Utterance], bundle: Bundle) -> Utterance | NDArray[np.float32]:

@@ -1,12 +1,12 @@
 """What tells words from noise with a model: learnt from recordings of speech that it wasn't trained on, and of noise.
 
-Voices are hard to come by, so each recording of speech is also played slower and faster, which moves pitch and
+Voices and noises are hard to come by, so each recording is also played slower and faster, which moves pitch and
 formants as other people's are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,7 @@ class Heard:
     noise: bool
     evidence: tuple[float, ...] | None  # None: it wrote nothing
     right: bool = False  # whether that is what was said
+    varied: bool = False  # played slower or faster
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Lesson:
     """An ear, and what it does with recordings that it wasn't fitted to (cross-validation)."""
 
     ear: Ear
-    noises: int
+    noises: int  # as they were recorded
     noises_written: int  # that get a text
     texts: int  # right ones of speech
     texts_lost: int  # that are taken for noise
@@ -63,7 +64,7 @@ def train_ear(
     threads: int = 2,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Lesson:
-    """Listen and fit; the line is drawn above all noise that was left out in turn.
+    """Listen and fit; the line is drawn above all noise, as it was recorded, that was left out in turn.
 
     Raises ConfigError where the recordings are too few, CepstraError where one can't be read.
     """
@@ -78,7 +79,7 @@ def listen(
     threads: int,
     progress: Callable[[int, int], None],
 ) -> list[Heard]:
-    """Greedy decoding of everything, speech at several speeds."""
+    """Greedy decoding of everything, at several speeds."""
     backend = OnnxBackend(bundle, threads)
     rate = bundle.front_end.sample_rate
     found: list[Heard] = []
@@ -89,8 +90,10 @@ def listen(
         )
         said = normalise(row.text)
         found += [
-            _hear(bundle, backend, change_speed(samples, speed), number, "" if noise else said)
-            for speed in (SPEEDS[:1] if noise else SPEEDS)
+            replace(
+                _hear(bundle, backend, change_speed(samples, speed), number, "" if noise else said), varied=speed != 1
+            )
+            for speed in SPEEDS
         ]
         progress(number + 1, len(everything))
     return found
@@ -110,7 +113,11 @@ def _hear(bundle: Bundle, backend: OnnxBackend, samples: NDArray[np.float32], nu
 
 
 def fit_ear(heard: Sequence[Heard]) -> Lesson:
-    """Weights by logistic regression, noise and speech counting alike; the bias by what noise came to when left out."""
+    """Weights by logistic regression, noise and speech counting alike; the bias by what noise came to when left out.
+
+    Noise that was played slower or faster teaches the weights, but doesn't move the bias: nobody recorded that. Only
+    where none that was recorded gets a text it does.
+    """
     written = [each for each in heard if each.evidence is not None]
     noise = np.array([each.noise for each in written], bool)
     for count, what in ((int((~noise).sum()), "speech"), (int(noise.sum()), "noise")):
@@ -124,13 +131,14 @@ def fit_ear(heard: Sequence[Heard]) -> Lesson:
     for fold in range(FOLDS):
         ear = _line(evidence[folds != fold], noise[folds != fold])
         scores[folds == fold] = ear.bias + evidence[folds == fold] @ np.array(ear.weights)
-    limit = float(scores[noise].max())
+    recorded = noise & ~np.array([each.varied for each in written], bool)
+    limit = float(scores[recorded if recorded.any() else noise].max())
     ear = _line(evidence, noise)
     right = np.array([each.right for each in written], bool)
     return Lesson(
         Ear(ear.bias - limit, ear.weights),
-        sum(each.noise for each in heard),
-        int((scores[noise] > limit).sum()),
+        sum(each.noise and not each.varied for each in heard),
+        int((scores[recorded] > limit).sum()),
         int(right.sum()),
         int((scores[right] <= limit).sum()),
     )

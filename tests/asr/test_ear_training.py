@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,23 @@ def test_recordings_that_get_no_text_count_and_teach_nothing() -> None:
     assert lesson.ear == fit_ear(heard).ear
 
 
+def test_noise_at_other_speeds_teaches_but_draws_no_line() -> None:
+    heard = drawn(400, seed=6, apart=3.0)
+    loud = Heard(401, True, (9.0,) * len(EVIDENCE), varied=True)  # like no noise, and nearly like speech
+    lesson, with_it = fit_ear(heard), fit_ear([*heard, loud])
+    assert with_it.noises == lesson.noises == 200
+    assert with_it.ear != lesson.ear
+    assert with_it.ear.hears(loud.evidence)
+    assert not fit_ear([*heard, replace(loud, varied=False)]).ear.hears(loud.evidence)
+
+
+def test_where_only_varied_noise_gets_a_text_it_draws_the_line() -> None:
+    heard = [replace(each, varied=each.noise) for each in drawn(400, seed=7, apart=3.0)]
+    lesson = fit_ear(heard)
+    assert lesson.noises == 0
+    assert not any(lesson.ear.hears(each.evidence) for each in heard if each.noise)
+
+
 @pytest.mark.parametrize(("which", "message"), [(False, "5 recordings of speech"), (True, "5 recordings of noise")])
 def test_too_few_are_refused(which: bool, message: str) -> None:
     heard = drawn(200, seed=5, apart=3.0)
@@ -84,12 +102,15 @@ def reversed_samples(folder: Path) -> Path:
 
 
 @needs_model
-def test_speech_is_heard_at_three_speeds_and_noise_at_one(tmp_path: Path) -> None:
+def test_all_is_heard_at_three_speeds(tmp_path: Path) -> None:
     rows = read_manifest(SAMPLES)[:2]
     noises = [*read_manifest(reversed_samples(tmp_path))[:1], Utterance(tmp_path / "silence.wav", 1.0, "")]
     sf.write(tmp_path / "silence.wav", np.zeros(16000), 16000)
     heard = listen(read_bundle(DEFAULT_BUNDLE), rows, noises, threads=2, progress=lambda _done, _total: None)
-    assert [(each.row, each.noise) for each in heard] == [(0, False)] * 3 + [(1, False)] * 3 + [(2, True), (3, True)]
+    assert [(each.row, each.noise) for each in heard] == [
+        (row, noise) for row, noise in enumerate([False, False, True, True]) for _ in range(3)
+    ]
+    assert [each.varied for each in heard] == [False, True, True] * 4
     assert heard[-1].evidence is None
     assert not any(each.right for each in heard if each.noise)
     seconds = EVIDENCE.index("seconds")
