@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-import asr.recognizer
+import asr.pieces
 from asr.evaluation.scoring import score
 from asr.manifest import read_manifest
 from asr.recognizer import Recognizer
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each joined recording")
     parser.add_argument("--beam", type=int, default=1)
     arguments = parser.parse_args()
-    asr.recognizer.PIECE_SECONDS = math.inf  # cutting is done here
+    asr.pieces.PIECE_SECONDS = math.inf  # cutting is done here
     recognizer = Recognizer(arguments.model, beam=arguments.beam)
     for manifest in arguments.manifests:
         rng = np.random.default_rng(0)

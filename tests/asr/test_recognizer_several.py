@@ -120,7 +120,7 @@ class _NeverRead(io.BytesIO):
 
 def test_ctrl_c_in_a_long_recording_keeps_what_was_heard(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     recognizer, window = Recognizer(bundle, speech_detection=False), 30.0
-    monkeypatch.setattr("asr.recognizer.WINDOW_SECONDS", window)
+    monkeypatch.setattr("asr.pieces.WINDOW_SECONDS", window)
     samples = noise(3 * window)
     whole = recognizer.transcribe(samples)
     encode, seconds = recognizer._backend.encode, 0.0
