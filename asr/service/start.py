@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from asr.inflow import Inflow, OpusInflow, PcmInflow
 from asr.service.errors import RequestError
@@ -90,11 +90,18 @@ def number(
 ) -> float:
     """A field that holds a number; RequestError where it doesn't."""
     value = message.get(name, default)
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or not least <= value <= most or (whole and value != int(value)):
+    if not _is_number(value) or not least <= value <= most or (whole and value != int(value)):
         kind = "a whole number" if whole else "a number"
         raise RequestError(f"{name}: give {kind} from {least:g} to {most:g}", param=name)
     return float(value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether it is finite as a float too, which not every whole number that JSON can hold is."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _phrases(message: dict[str, Any]) -> str | None:
@@ -111,6 +118,6 @@ def _boost(message: dict[str, Any]) -> dict[str, float] | None:
     if not isinstance(boost, dict):
         raise RequestError("boost: give an object of words and phrases with their weights", param="boost")
     for weight in boost.values():
-        if not isinstance(weight, int | float) or isinstance(weight, bool) or not math.isfinite(weight):
+        if not _is_number(weight):
             raise RequestError("boost: every weight is a number", param="boost")
     return {phrase: float(weight) for phrase, weight in boost.items()} or None

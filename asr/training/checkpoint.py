@@ -68,10 +68,12 @@ def read_checkpoint(path: Path) -> Trained:
 
 
 def _unfit(wanted: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]) -> str:
-    """The first weight that is missing, not wanted, or of another shape or kind; "" if there is none."""
+    """The first weight that is missing, not wanted, not finite, or of another shape or kind; "" if there is none."""
     for name, tensor in wanted.items():
         if name not in found:
             return f"{name} is missing"
+        if found[name].is_floating_point() and not torch.isfinite(found[name]).all():
+            return f"{name} holds what is no number"
         if found[name].shape != tensor.shape or found[name].is_floating_point() != tensor.is_floating_point():
             return f"{name} is {tuple(found[name].shape)}, not {tuple(tensor.shape)}"
     return next((f"{name} isn't one of them" for name in found if name not in wanted), "")

@@ -15,13 +15,13 @@ import yaml
 from asr.errors import ConfigError, TrainingError
 from asr.files import write_atomically
 from asr.lock import locked
+from asr.training.config import TrainConfig
 from asr.training.console import rank, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from asr.training.config import TrainConfig
 
 History: TypeAlias = "list[tuple[int, dict[str, float]]]"  # step from 0, and what was measured
 
@@ -87,7 +87,7 @@ class Folder:
         if restart or not self.last.exists():
             return None
         if rank() == 0:
-            changed = ", ".join(_differences(old, _plain(config)))
+            changed = ", ".join(_differences(_with_defaults(old, _plain(TrainConfig())), _plain(config)))
             if changed:
                 raise ConfigError(
                     f"{self.path}: holds a run with other settings ({changed}); choose another output, or --restart"
@@ -159,6 +159,16 @@ def _plain(config: TrainConfig) -> dict[str, Any]:
     """As YAML would give it back."""
     plain: dict[str, Any] = json.loads(json.dumps(asdict(config)))
     return plain
+
+
+def _with_defaults(old: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier version wrote, with the settings that it didn't know as they are unless stated."""
+    return defaults | {
+        key: _with_defaults(value, defaults[key])
+        if isinstance(value, dict) and isinstance(defaults.get(key), dict)
+        else value
+        for key, value in old.items()
+    }
 
 
 def _differences(old: object, new: object, name: str = "") -> list[str]:

@@ -24,6 +24,9 @@ def refuse_unknown(values: dict[str, Any], where: str = "", kind: type = TrainCo
     for key, value in values.items():
         if key not in known:
             raise ConfigError(f"{where}unknown setting {prefix}{key}; {_hint(str(key), known, prefix)}")
+        if isinstance(value, bool) and get_type_hints(kind)[key] in (int, float):  # which Python takes for 0 or 1
+            what = "whole number" if get_type_hints(kind)[key] is int else "number"
+            raise ConfigError(f"{where}setting {prefix}{key}: {str(value).lower()} is not a {what}")
         inner = _inner(kind, key)
         for item in value if isinstance(value, list) else [value]:
             if inner and isinstance(item, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,8 @@ def test_reading_executes_nothing(tmp_path: Path, how: str) -> None:
         (lambda c: c["state_dict"].update({"model.more": torch.zeros(1)}), "(more isn't one of them)"),
         (lambda c: c["state_dict"].update({7: torch.zeros(1)}), "not a checkpoint of `cepstra train`"),
         (lambda c: c["state_dict"].update({"model.ctc_head.bias": torch.zeros(9)}), "ctc_head.bias is (9,), not ("),
+        (lambda c: c["state_dict"]["model.ctc_head.bias"].fill_(math.nan), "(ctc_head.bias holds what is no number)"),
+        (lambda c: c["state_dict"]["model.ctc_head.bias"][1:2].fill_(math.inf), "(ctc_head.bias holds what is no"),
         # What it says of itself is never what memory is taken for
         (lambda c: c["cepstra"]["model"].update(d_model=8000), "its weights don't fit its own settings"),
         (lambda c: c["cepstra"]["model"].update(d_model=10**30), "d_model is more than 8192"),

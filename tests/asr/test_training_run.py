@@ -167,6 +167,22 @@ def test_other_settings_are_refused_by_name(finished: TrainConfig) -> None:
         train(other)
 
 
+def test_a_run_of_an_earlier_version_that_knew_fewer_settings_goes_on(finished: TrainConfig, tmp_path: Path) -> None:
+    shutil.copytree(finished.output, tmp_path / "run")
+    config = replace(finished, output=str(tmp_path / "run"))
+    settings = tmp_path / "run" / "config.yaml"
+    old = yaml.safe_load(settings.read_text()) | {"output": config.output}
+    for path in (("data", "silences"), ("optimiser", "qk_clip"), ("validation_beam",)):
+        inner = old
+        for name in path[:-1]:
+            inner = inner[name]
+        del inner[path[-1]]
+    settings.write_text(yaml.safe_dump(old))
+    assert train(config) == tmp_path / "run" / "best.ckpt"
+    with pytest.raises(ConfigError, match=r"other settings \(validation_beam\)"):
+        train(replace(config, validation_beam=2))
+
+
 def test_a_checkpoint_cut_short_is_refused(finished: TrainConfig, tmp_path: Path) -> None:
     shutil.copytree(finished.output, tmp_path / "run")
     (tmp_path / "run" / "report.json").unlink()

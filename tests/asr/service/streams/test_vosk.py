@@ -124,6 +124,7 @@ def test_phrases_alternatives_and_lists(serving: Any, stand_in: Any, talk: Any) 
         ("{}", "eof"),
         ('{"config": 3}', "config"),
         ('{"config": {"sample_rate": "x"}}', "sample_rate"),
+        (f'{{"config": {{"sample_rate": 1{"0" * 400}}}}}', "sample_rate"),
         ('{"config": {"phrase_list": {"a": 1}}}', "phrase_list"),
         ('{"config": {"grammar": "["}}', "grammar"),
         ('{"config": {"phrases": 1}}', "phrases"),

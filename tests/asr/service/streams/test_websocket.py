@@ -158,6 +158,8 @@ def test_partial_texts_come_before_the_final_one(serving: Any, talk: Any, monkey
         ('{"type": "start", "sample_rate": 1}', "sample_rate", "invalid_request"),
         ('{"type": "start", "sample_rate": NaN}', "sample_rate", "invalid_request"),
         ('{"type": "start", "sample_rate": 1e400}', "sample_rate", "invalid_request"),
+        (f'{{"type": "start", "sample_rate": 1{"0" * 400}}}', "sample_rate", "invalid_request"),
+        (f'{{"type": "start", "boost": {{"go": 1{"0" * 400}}}}}', "boost", "invalid_request"),
         ('{"type": "start", "sample_rate": 16000.5}', "sample_rate", "invalid_request"),
         ('{"type": "start", "channels": 9}', "channels", "invalid_request"),
         ('{"type": "start", "channels": true}', "channels", "invalid_request"),
