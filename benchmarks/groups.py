@@ -45,10 +45,13 @@ def main() -> None:
     errors = {each["name"]: each for each in figures["utterances"]}
     print("| source | by | lowest third | middle | highest | limits |\n|---|---|---|---|---|---|")
     for manifest in arguments.manifests:
-        rows = [row for row in read_manifest(manifest) if str(row.audio_filepath) in errors and row.text]
+        named = [(errors.get(row.written), row) for row in read_manifest(manifest) if row.text]
+        rows = [row for each, row in named if each]
+        if not rows:
+            raise SystemExit(f"{manifest}: none of its recordings is in {arguments.figures}; evaluate it first")
         if len(rows) < arguments.least:
             continue
-        counts = np.array([_counts(errors[str(row.audio_filepath)]) for row in rows])  # (N, 2): errors, words
+        counts = np.array([_counts(each) for each, _ in named if each])  # (N, 2): errors, words
         for what, values, unit in (("pitch", _pitches(rows), "Hz"), ("rate", _rates(rows), "letters/s")):
             print(f"| {rows[0].source} | {what} | {_thirds(values, counts, unit)} |")
 
