@@ -51,6 +51,7 @@ MAX_PHRASES: Final = 10_000
 MAX_CHARACTERS: Final = 200  # of a phrase, as it is written and as it is said
 _MAX_TOKENS: Final = 1 << 18  # of all phrases together
 _REMEMBERED_VALUES: Final = 1 << 22  # 16 MB of scores
+_PHRASES: Final = (".yaml", ".yml", ".jsgf")  # names of files that asr.phrases reads
 _STAR: Final = re.compile(r"(?:^|\s)\*(?:\s|$)")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
 
@@ -152,6 +153,10 @@ def read_boost(path: str | Path, tokenizer: Tokenizer, language: str = "en") -> 
     """The phrases of a boost file, normalised, with their weights. Raises GuidanceError."""
     found: dict[str, float] = {}
     admitted = _Admitted(tokenizer, language)
+    if Path(path).suffix.lower() in _PHRASES:
+        raise GuidanceError(
+            f"{path}: a phrase file by its name; give it as phrases (--phrases), or a list of words here"
+        )
     for number, line in enumerate(_text(Path(path)).split("\n"), 1):
         kept = _COMMENT.sub("", line).rstrip() if line else ""
         if not kept:

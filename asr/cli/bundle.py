@@ -94,6 +94,7 @@ def error_rates(path: Path, bundle: Path) -> tuple[str, dict[str, dict[str, Any]
     from asr.errors import CepstraError
     from asr.recognizer import DEFAULT_BUNDLE, SHIPPED
 
+    figures: Any = None
     try:
         figures = json.loads(path.read_text(encoding="utf-8"))
         by, beam = figures["run"]["by"], int(figures["run"]["settings"]["beam"])
@@ -106,12 +107,28 @@ def error_rates(path: Path, bundle: Path) -> tuple[str, dict[str, dict[str, Any]
             f"{path}: can't be read ({error.strerror}); give a file of `cepstra evaluate --json`"
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        if isinstance(figures, dict) and "trials" in figures:
+            raise CepstraError(
+                f"{path}: figures of commands, not of words; give a file of `cepstra evaluate --json` without --phrases"
+            ) from None
         raise CepstraError(f"{path}: not figures; give a file of `cepstra evaluate --json`") from None
-    if model.exists() and bundle.exists() and not model.samefile(bundle):
+    if model.exists() and bundle.exists() and not (model.samefile(bundle) or _alike(model, bundle)):
         raise CepstraError(f"{path}: figures of another model, {model}; evaluate {bundle}")
     if by != "source":
         raise CepstraError(f"{path}: error rates by {by}; people's names stay out of a bundle: evaluate by source")
     return ("greedy" if beam == 1 else f"beam {beam}"), rates
+
+
+def _alike(one: Path, other: Path) -> bool:
+    """Whether two bundles write the same texts, whatever is noted in them."""
+    from asr.bundle import read_bundle
+    from asr.hearing import FACT
+
+    first, second = read_bundle(one), read_bundle(other)
+    return first.facts.get(FACT) == second.facts.get(FACT) and all(
+        getattr(first, part) == getattr(second, part)
+        for part in ("encoder", "decoder", "front_end", "model", "language")
+    )
 
 
 def described(bundle: Bundle, size: int) -> dict[str, Any]:

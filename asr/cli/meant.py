@@ -24,8 +24,10 @@ def explain_to_watcher(result: Result, name: str = "") -> None:
 
 
 def in_words(result: Result) -> Iterator[str]:
-    """A line for each command in a result, or one that says why there is none; nothing of free text."""
+    """A line for each command in a result, or one that says why there is none; of free text only that there is none."""
     meaning = result.meaning
+    if meaning is None and result.no_speech:
+        yield _REASONS["no-speech"]
     for said in result.commands:
         yield f"{said.command.intent} {to_slots(said.command.slots)}".rstrip() + f" (confidence {said.confidence:.2f})"
     if meaning is None or meaning.rejected is None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SAMPLE_RATE = 16000
 REMARKS_SHOWN = 20
+CROWDED_SHARE = 0.02  # of utterances: that more are left out is told with a remedy
+_CROWDED = "with more text than their frames can carry"
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def usable(
     Raises TrainingError where no utterance is left.
     """
     wrong = "with text" if silent else "without text"
-    kept, why = [], {wrong: 0, "too short": 0, "too long": 0, "with more text than their frames can carry": 0}
+    kept, why = [], {wrong: 0, "too short": 0, "too long": 0, _CROWDED: 0}
     for i, (text, seconds) in enumerate(zip(data.texts, data.seconds(), strict=True)):
         tokens = tokenizer.encode(text)
         needed = len(tokens) + sum(a == b for a, b in pairwise(tokens))
@@ -143,12 +145,14 @@ def usable(
         elif seconds > config.max_seconds:
             why["too long"] += 1
         elif needed > positions(int(data.where[i, 2])):
-            why["with more text than their frames can carry"] += 1
+            why[_CROWDED] += 1
         else:
             kept.append(i)
     left_out = ", ".join(f"{count} {reason}" for reason, count in why.items() if count)
     if left_out:
         say(f"{what}: left out of {len(data)} utterances: {left_out}")
+        if why[_CROWDED] > len(data) * CROWDED_SHARE:
+            say(f"{what}: {_CROWDED}: a larger vocab_size needs fewer tokens, model.halve_after=0 leaves more places")
     if not kept:
         raise TrainingError(f"{what}: no utterance can be used ({left_out}); see `cepstra manifest check`")
     return data.take(np.array(kept, np.int64))

@@ -261,6 +261,13 @@ def test_faults_of_a_file_are_named_by_line_and_column(
     assert "\n" not in message
 
 
+def test_a_phrase_file_is_told_from_a_list_of_words(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    for name in ("lights.yaml", "lights.YML", "lights.jsgf"):
+        (tmp_path / name).write_text("lights on\n")
+        with pytest.raises(GuidanceError, match=rf"{name}: a phrase file by its name; .*--phrases"):
+            read_boost(tmp_path / name, tokenizer)
+
+
 def test_files_that_cannot_be_read_are_named(tokenizer: Tokenizer, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.txt", tmp_path / "a\0b"):
         with pytest.raises(GuidanceError, match="can't be read"):

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from asr.bundle import read_bundle, write_bundle
 from asr.cli.commands import app
 from asr.errors import CepstraError
+from asr.hearing import UNTAUGHT
 from asr.recognizer import DEFAULT_BUNDLE, SHIPPED
 
 if TYPE_CHECKING:
@@ -83,10 +84,23 @@ def test_the_figures_that_evaluate_writes_are_taken(path: Path, tmp_path: Path) 
     assert rates == {group["name"]: {"utterances": 2, "wer": group["wer"], "cer": group["cer"]}}
 
 
+def test_figures_of_a_copy_are_taken_whatever_is_noted_in_it(path: Path, tmp_path: Path) -> None:
+    copy, written = tmp_path / "copy.cepstra", tmp_path / "figures.json"
+    cepstra("bundle", "describe", path, "--licence", "MIT", "-o", copy)
+    cepstra("evaluate", SAMPLES, "--model", copy, "--json", written, "--limit", 2)
+    cepstra("bundle", "describe", path, "--evaluation", written)
+    assert "greedy" in read_bundle(path).facts["error_rates"]
+    bundle = read_bundle(path)
+    write_bundle(copy, replace(bundle, facts={**bundle.facts, "speech": UNTAUGHT.to_dict() | {"bias": 1.0}}))
+    with pytest.raises(CepstraError, match="figures of another model"):
+        cepstra("bundle", "describe", path, "--evaluation", written)
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
         ("", "not figures"),
+        ('{"trials": [], "total": {}}', "figures of commands, not of words"),
         ("[1]", "not figures"),
         ("{}", "not figures"),
         ("[" * 100_000, "not figures"),

@@ -25,6 +25,11 @@ STOP = Command("stop", {}, "stop")
 ELSE = "most likely something else was said"
 
 
+def test_silence_in_free_text_is_said() -> None:
+    assert list(in_words(Result("x", 1.0, "", 1.0, no_speech=True))) == ["nobody speaks"]
+    assert list(in_words(Result("x", 1.0, "", 0.3))) == []
+
+
 @pytest.mark.parametrize(
     ("meaning", "commands", "lines"),
     [

@@ -191,6 +191,7 @@ def test_what_cannot_be_learnt_from_is_counted_by_reason(capsys: pytest.CaptureF
     assert kept.utterances == (data.utterances[0], data.utterances[6])
     told = capsys.readouterr().err
     assert "training: left out of 7 utterances: 1 without text, 1 too short, 1 too long, 2 with more text than" in told
+    assert "a larger vocab_size needs fewer tokens, model.halve_after=0 leaves more places" in told
     usable(kept, tokenizer, DataConfig(), positions, "training")
     assert not capsys.readouterr().err  # nothing to say
 
