@@ -10,6 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from asr.given import cut
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,7 +31,7 @@ def interval(score: GroupScore) -> str:
 
 def confusion_text(confusion: Confusion) -> str:
     """What became what, with a word where there is nothing."""
-    return f"{confusion.reference or '(nothing)'} → {confusion.hypothesis or '(nothing)'}"
+    return f"{cut(confusion.reference or '(nothing)')} → {cut(confusion.hypothesis or '(nothing)')}"
 
 
 def run_lines(run: Run) -> list[str]:
@@ -70,7 +72,7 @@ def by_group(
         table.add_column(heading, justify="right", no_wrap=True)
     if len(rows) > 1:
         for name, cells in rows:
-            table.add_row(Text(name), *cells)
+            table.add_row(Text(cut(name)), *cells)
         table.add_section()
     table.add_row(Text("total"), *total, style="bold")
     return table

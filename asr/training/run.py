@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr.errors import CepstraError, ConfigError, ManifestError
+from asr.model.config import PRESETS
 from asr.tokenizer import Tokenizer
 from asr.training.advice import advice
 from asr.training.batches import BatchStream
@@ -23,6 +24,8 @@ from audio.augmentation import Augmenter
 from audio.mfcc import MfccSpec, mfcc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from asr.training.checkpoint import Trained
     from asr.training.config import TrainConfig
 
@@ -122,6 +125,8 @@ def _start(config: TrainConfig, training: Packed, last: Path | None) -> tuple[To
         from asr.training.checkpoint import read_checkpoint  # noqa: PLC0415
 
         source = read_checkpoint(path)
+        for line in _kept(config, source) if path is not last else ():
+            say(line)
         shape = replace(source.model.config, dropout=config.model.dropout)
         return source.tokenizer, replace(config, model=shape, front_end=source.model.spec), source
     tokenizer = Tokenizer.train([t for t in training.texts if t], config.vocab_size)
@@ -129,6 +134,14 @@ def _start(config: TrainConfig, training: Packed, last: Path | None) -> tuple[To
     if spec.spread is None:
         spec = replace(spec, spread=measure_spread(training, spec))
     return tokenizer, replace(config, front_end=spec), None
+
+
+def _kept(config: TrainConfig, source: Trained) -> Iterator[str]:
+    """A line for each setting of the model that was stated, as it differs from its preset, and doesn't count."""
+    usual, its = PRESETS[config.preset].to_dict(), source.model.config.to_dict()
+    for name, value in config.model.to_dict().items():
+        if name != "dropout" and value not in (usual[name], its[name]):
+            yield f"setting model.{name}: the model of {config.start_from} has {its[name]}, and keeps it"
 
 
 def measure_spread(data: Packed, spec: MfccSpec, most: int = 1000) -> tuple[float, ...]:

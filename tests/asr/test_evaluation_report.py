@@ -208,3 +208,10 @@ def test_plain_table_takes_brackets_for_what_they_are() -> None:
     evaluation = score(["a", "b"], ["a", "c"], groups=["[red]x[/red]", "[/]"])
     assert "[red]x[/red]" in text_of(evaluation)
     assert "[/]" in text_of(evaluation)
+
+
+def test_long_words_and_names_are_cut_on_the_terminal() -> None:
+    page = text_of(score(["x" * 200_000, "a"], ["y" * 200_000, "a"], names=["a", "b"], groups=["g" * 5000, "h"]))
+    assert len(page) < 3000
+    assert "xxx… →" in page
+    assert page.count("g") < 100

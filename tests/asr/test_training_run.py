@@ -230,8 +230,9 @@ def test_a_config_yaml_of_somebody_else_is_not_replaced(chirp_config: Config, tm
 
 @pytest.mark.usefixtures("without_pictures")
 def test_starting_from_a_model_takes_all_of_it(
-    chirp_config: Config, finished: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    chirp_config: Config, finished: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     start = Path(finished.output) / "best.ckpt"
     seen: list[Recogniser] = []
 
@@ -244,6 +245,8 @@ def test_starting_from_a_model_takes_all_of_it(
     optimiser = {"learning_rate": 1e-9, "warmup_steps": 1, "weight_decay": 0}
     train(chirp_config(**changes, optimiser=optimiser))
     before, after = read_checkpoint(start), read_checkpoint(tmp_path / "run" / "best.ckpt")
+    kept = f"setting model.d_model: the model of {start} has {before.model.config.d_model}, and keeps it"
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("setting model.")] == [kept]
     assert after.tokenizer == before.tokenizer
     assert after.model.spec == before.model.spec
     assert after.model.config == replace(before.model.config, dropout=0.3)
