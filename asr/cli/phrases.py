@@ -72,6 +72,8 @@ def as_dict(report: Report) -> dict[str, object]:
         "alike": [pair._asdict() for pair in report.alike],
         "ambiguities": [ambiguity._asdict() for ambiguity in report.ambiguities],
         "rewritten": dict(report.rewritten),
+        "unused": list(report.unused),
+        "untagged": list(report.untagged),
         "samples": [asdict(command) for command in report.samples],
     }
 
@@ -79,7 +81,8 @@ def as_dict(report: Report) -> dict[str, object]:
 def _lines(name: str, report: Report) -> Iterator[str]:
     from asr.phrases.findings import kinds
 
-    yield f"{name}: {_many(report.sentences)} sentences, {report.intents} intents, {report.words} words"
+    sizes = (report.sentences, "sentence"), (report.intents, "intent"), (report.words, "word")
+    yield f"{name}: " + ", ".join(_many(number, what) for number, what in sizes)
     yield f"graph: {report.states} states, {report.arcs} arcs, {report.bytes / 1000:.1f} kB"
     for kind in kinds(report):
         yield f"{kind.title}:"
@@ -99,5 +102,5 @@ def to_slots(slots: dict[str, str | int | float | bool]) -> str:
     return ", ".join(f"{name}={value}" for name, value in slots.items())
 
 
-def _many(number: int) -> str:
-    return f"{number:,}" if number < 10**15 else f"about {number:.2e}"
+def _many(number: int, what: str) -> str:
+    return (f"{number:,}" if number < 10**15 else f"about {number:.2e}") + f" {what}{'' if number == 1 else 's'}"

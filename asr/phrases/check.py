@@ -58,6 +58,8 @@ class Report:
     ambiguities: tuple[Ambiguity, ...]
     rewritten: tuple[tuple[str, str], ...]  # samples, and what the normaliser makes of them
     samples: tuple[Command, ...]
+    unused: tuple[str, ...]  # lists and rules that no sentence comes to
+    untagged: tuple[str, ...]  # alternatives that fill no slot beside others that do
 
 
 def check(phrases: PhraseSet, tokenizer: Tokenizer, samples: int = 5, seed: int = 0) -> Report:
@@ -78,6 +80,8 @@ def check(phrases: PhraseSet, tokenizer: Tokenizer, samples: int = 5, seed: int 
         (*_between_intents(phrases), *_within_lists(phrases)),
         tuple((said, other) for said, other in normal if said != other),
         tuple(command for command in drawn if command is not None),
+        phrases.grammar.unused,
+        phrases.grammar.untagged,
     )
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from asr.phrases.check import Report
 
-SHOWN: Final = 20  # findings of a kind
+SHOWN: Final = 10  # findings of a kind
 
 
 class Kind(NamedTuple):
@@ -40,6 +40,8 @@ def kinds(report: Report) -> Iterator[Kind]:
     yield from _kind(
         "written in another way than the model's texts", [f"{said!r}: {other!r}" for said, other in report.rewritten]
     )
+    yield from _kind("used by no sentence", list(report.unused), "use it in a sentence, or take it away")
+    yield from _kind("fills no slot, beside others that do", list(report.untagged), "give it a tag too: words {value}")
 
 
 def sentences(report: Report) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asr.phrases import nodes
 from asr.phrases.faults import FaultyError, nearest, shown
+from asr.phrases.leftovers import untagged, unused, walk
 from asr.phrases.nodes import AnyOrder, Choice, Either, ListRef, Mark, Place, Row, RuleRef, Text
 from asr.phrases.ranges import is_range, parse_range, spoken
 from asr.text import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from asr.phrases.nodes import Draft, Node, Scalar
 
@@ -78,6 +79,8 @@ class Grammar(NamedTuple):
     intents: dict[str, tuple[Sentence, ...]]
     lists: dict[str, PhraseList]
     language: str
+    unused: tuple[str, ...] = ()  # lists and rules that no sentence comes to
+    untagged: tuple[str, ...] = ()  # alternatives that fill no slot beside others that do
 
 
 def bind(definitions: Definitions) -> Grammar:
@@ -103,7 +106,7 @@ class _Binder:
         intents: dict[str, tuple[Sentence, ...]] = {}
         for name, templates in self._given.intents.items():
             intents[name] = tuple(self._sentence(template, extra) for template in templates)
-        return Grammar(intents, self._lists, self._language)
+        return Grammar(intents, self._lists, self._language, unused(self._given), untagged(self._given))
 
     def _sentence(self, template: Template, extra: Choice | None) -> Sentence:
         node = self._bound(template.draft, after_number=False)
@@ -137,7 +140,7 @@ class _Binder:
                 said += known.entries.items
                 values += known.values
                 continue
-            refused = next((node for node in _walk(entry.draft) if isinstance(node, ListRef | RuleRef)), None)
+            refused = next((node for node in walk(entry.draft) if isinstance(node, ListRef | RuleRef)), None)
             if refused is not None:
                 raise FaultyError(refused.place, "a list within a list; put {list} and <rule> into templates")
             node = self._bound(entry.draft, after_number=False)
@@ -224,20 +227,10 @@ def _check_size(node: Node, what: str, place: Place) -> None:
         )
 
 
-def _walk(draft: Draft) -> Iterator[Draft]:
-    """A draft and all its parts."""
-    stack = [draft]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, Row | Either | AnyOrder):
-            stack += reversed(node.items)
-
-
 def _in_order(rules: dict[str, list[Template]]) -> list[str]:
     """Names of the rules, each behind those that it refers to. Raises FaultyError where one leads back to itself."""
     refers = {
-        name: {ref.name: ref for template in templates for ref in _walk(template.draft) if isinstance(ref, RuleRef)}
+        name: {ref.name: ref for template in templates for ref in walk(template.draft) if isinstance(ref, RuleRef)}
         for name, templates in rules.items()
     }
     done: dict[str, None] = {}

@@ -40,5 +40,7 @@ def merged(sets: Sequence[PhraseSet]) -> PhraseSet:
             intents[intent], files[intent] = sentences, each.name
         for name, entries in each.grammar.lists.items():
             lists[name if name not in lists else f"{name} of {each.name}"] = entries
-    grammar = Grammar(intents, lists, first.grammar.language)
+    unused = tuple(told for each in sets for told in each.grammar.unused)
+    untagged = tuple(told for each in sets for told in each.grammar.untagged)
+    grammar = Grammar(intents, lists, first.grammar.language, unused, untagged)
     return PhraseSet(grammar, ", ".join(each.name for each in sets), files)

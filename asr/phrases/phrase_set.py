@@ -23,6 +23,7 @@ from asr.phrases.token_graph import compile_graph
 from asr.phrases.yaml_file import FORM, read_own
 from asr.phrases.yaml_tree import mapping, read_tree
 from asr.text import normalise
+from audio.identify import is_other_sound, is_wave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -219,6 +220,8 @@ def text_of(path: str | Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if is_wave(data[:12]) or is_other_sound(data[:12]):
+            raise PhrasesError(f"{path}: a sound file; give a phrase file: sentences as YAML, text or JSGF") from None
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
         raise PhrasesError(f"{path}:{line}:{column}: not UTF-8 text; save the file as UTF-8") from None

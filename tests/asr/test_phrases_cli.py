@@ -218,3 +218,45 @@ def test_known_intents_are_listed_nearest_first(
     assert line.count("'intent") == 20
     assert line.endswith(" and 5 more")
     assert not (tmp_path / "graph.svg").exists()
+
+
+def test_what_has_no_effect_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "intents:\n  a: <used>\nlists:\n  room: [kitchen]\n  lamp: [lamp]\n"
+        "rules:\n  used: dim the {lamp}\n  idle: the {room}\n"
+    )
+    assert _cepstra(monkeypatch, "phrases", "check", path) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"{path}: 1 sentence, 1 intent, 3 words"
+    begin = printed.index("used by no sentence:")
+    assert printed[begin + 1 : begin + 3] == ["  list room", "  rule <idle>"]  # only an idle rule uses the room
+    assert printed[begin + 3].startswith("  remedy: ")
+
+
+def test_alternatives_without_a_tag_beside_tagged_ones_are_told() -> None:
+    grammar = "#JSGF V1.0;\ngrammar g;\n<dir> = left {l} | right {r} | up | <down> | [very] {v};\n"
+    grammar += "<down> = down {d};\n<plain> = here | there;\npublic <go> = go <dir> <plain>;\n"
+    assert PhraseSet.parse(grammar).grammar.untagged == ("rule <dir>: 'up'",)
+    assert PhraseSet.parse(grammar).grammar.unused == ()
+
+
+def test_at_most_ten_findings_of_a_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("intents: {a: go}\nlists:\n" + "".join(f"  l{n}: [stop]\n" for n in range(12)))
+    assert _cepstra(monkeypatch, "phrases", "check", path) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("  list l") for line in printed) == 10
+    assert "  … and 2 more (--json has all)" in printed
+
+
+@pytest.mark.parametrize("head", [b"RIFF\xff\x00\x00\x00WAVE", b"fLaC\x00\x00\x00\xff"])
+def test_a_sound_file_is_no_phrase_file(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "x.wav"
+    path.write_bytes(head)
+    with pytest.raises(PhrasesError, match="a sound file; give a phrase file"):
+        PhraseSet.read(path)
