@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def unused(definitions: Definitions) -> tuple[str, ...]:
     """Lists and rules that no sentence comes to, in the order of the file, as they are told."""
+    from asr.phrases.grammar import Entry  # which binds with this module
+
     waiting = [template.draft for templates in definitions.intents.values() for template in templates]
     waiting += [template.draft for template in definitions.around]
     lists: set[str] = set()
@@ -23,7 +25,7 @@ def unused(definitions: Definitions) -> tuple[str, ...]:
         for part in walk(waiting.pop()):
             if isinstance(part, ListRef) and part.name not in lists:
                 lists.add(part.name)
-                waiting += [entry.draft for entry in definitions.lists.get(part.name, ()) if hasattr(entry, "draft")]
+                waiting += [entry.draft for entry in definitions.lists.get(part.name, ()) if isinstance(entry, Entry)]
             elif isinstance(part, RuleRef) and part.name not in rules:
                 rules.add(part.name)
                 waiting += [template.draft for template in definitions.rules.get(part.name, ())]
