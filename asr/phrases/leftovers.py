@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def unused(definitions: Definitions) -> tuple[str, ...]:
     """Lists and rules that no sentence comes to, in the order of the file, as they are told."""
-    from asr.phrases.grammar import Entry  # which binds with this module
+    from asr.phrases.grammar import Entry  # noqa: PLC0415 (it imports this module)
 
     waiting = [template.draft for templates in definitions.intents.values() for template in templates]
     waiting += [template.draft for template in definitions.around]
