@@ -174,6 +174,8 @@ def _blocks(
 def _header(stream: BinaryIO, name: str) -> tuple[RawFormat, bytes, int | None]:
     """Of a WAV stream: what its samples are, the first bytes of them, and how many there will be, if that is told."""
     head = _take(stream, 12)
+    if not head:
+        raise AudioError(f"{name}: empty (0 bytes); record or copy it again")
     if not is_wave(head):
         raise AudioError(f"{name}: not a WAV stream; state the format of samples without a header with --raw")
     while (chunk := _take(stream, 8))[:4] != b"data":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Command(TyperCommand):
-    """A command that refuses an option that is given twice, where only one of the values could count.
+    """A command that refuses an option that is given twice, where only one of the values could count, and nan.
 
     Its usage shows which arguments may be several: [FILE]...
     """
@@ -27,7 +28,12 @@ class Command(TyperCommand):
             )
             if takes_one and times > 1:
                 ctx.fail(f"{max(parameter.opts, key=len)} is given {times} times; give it once")
-        return super().parse_args(ctx, args)
+        left = super().parse_args(ctx, args)
+        for parameter in self.get_params(ctx):
+            value = ctx.params.get(parameter.name or "")
+            if isinstance(value, float) and math.isnan(value):  # which lies within any bounds, compared with them
+                ctx.fail(f"{max(parameter.opts, key=len)}: nan is not a number")
+        return left
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # typer's own
         """Of the first line of help."""

@@ -99,6 +99,8 @@ def test_raw_samples_and_what_is_no_sound() -> None:
     for data in (b"", b"RIFF", b"<html></html>", b"RIFF0000WAVE" + b"data" * 9, b"RIFF0000WAVEfmt \xff\xff\xff\xff"):
         with pytest.raises(AudioError, match="pipe"):
             list(blocks_of(io.BytesIO(data), None, "pipe"))
+    with pytest.raises(AudioError, match=r"pipe: empty \(0 bytes\)"):
+        list(blocks_of(io.BytesIO(b""), None, "pipe"))
 
 
 def wave(samples: Samples, subtype: str = "FLOAT", rate: int = RATE) -> bytes:

@@ -137,6 +137,22 @@ def test_an_option_of_one_value_given_twice_is_refused(arguments: str, option: s
     assert f"Error: {option} is given 2 times; give it once" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ("transcribe x.wav --threshold nan", "--threshold"),
+        ("transcribe x.wav --lm a --lm-weight NaN", "--lm-weight"),
+        ("transcribe x.wav --max-seconds nan", "--max-seconds"),
+        ("export x.ckpt --max-wer-loss nan", "--max-wer-loss"),
+        ("manifest check x.jsonl --tolerance nan", "--tolerance"),
+    ],
+)
+def test_nan_is_no_number_of_any_option(arguments: str, option: str) -> None:
+    ended = cepstra(*arguments.split())
+    assert ended.exit_code == 2
+    assert f"Error: {option}: nan is not a number" in ended.stderr
+
+
 def test_options_of_many_values_and_switches_may_be_repeated(tmp_path: Path) -> None:
     missing = tmp_path / "x.yaml"
     ended = cepstra("transcribe", "x.wav", "--no-speech-detection", "--no-speech-detection", "--phrases", missing)
