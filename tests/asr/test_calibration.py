@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import soundfile as sf
 from typer.testing import CliRunner
 
 from asr.bundle import read_bundle, write_bundle
-from asr.calibration import WITH, WITHOUT, Observation, calibrate, fit, observe
+from asr.calibration import WITH, WITHOUT, Observation, calibrate, fit, nearly, observe
 from asr.cli.commands import app
 from asr.errors import CepstraError, ConfigError
 from asr.evaluation.commands import Trial, calibration_error
@@ -120,8 +121,9 @@ def test_each_recording_is_compared_with_files_that_hold_it_and_others(
             assert each.trial.likeliest.sentence != own
         else:  # something else before or after it
             assert own in said
-    # One comparison more for some: with another row's command beside it, or with noise, which changes nothing
-    assert counts[:40].max(axis=0).tolist() == [WITH + 1, 1]
+    # One comparison more for some: with another row's command beside it, or with noise, which changes nothing; and
+    # one for some with a file of what is nearly said
+    assert counts[:40].max(axis=0).tolist() == [WITH + 1, 2]
     assert (counts[:40].sum(axis=1) >= WITH).all()
     assert counts[40:].max(axis=0).tolist() == [0, WITHOUT]
     assert (counts[40:, 0] == 0).all()  # where nothing is said, nothing found is right
@@ -191,3 +193,24 @@ def test_a_recording_that_is_not_there_is_said_before_the_work(
             app, ["bundle", "calibrate", *files, "--noise", str(tmp_path / "noise.jsonl")], catch_exceptions=False
         )
     assert str(caught.value).startswith("--noise ") is (place == "noise")
+
+
+def test_what_is_nearly_said_is_not_said() -> None:
+    draw, words = random.Random(3), ["turn", "on", "off", "the", "lights"]
+    kinds = set()
+    for _ in range(200):
+        said = draw.choice(["turn on the lights", "lights off", "off on"])
+        near = nearly(said, words, draw)
+        assert near
+        assert near != said
+        kinds.add(len(near.split()) - len(said.split()))
+    assert {0, -1, -2} <= kinds
+
+
+def test_near_misses_teach_the_judge(toy: tuple[Trained, Bundle], rows: list[Utterance]) -> None:
+    found = observe(toy[1], rows, seed=1, threads=1, speech_detection=False, progress=lambda _done, _total: None)
+    # Alone, as what is beside others has more text, unless that is noise, with which it is meant
+    alone = [each for each in found if each.hard and each.trial.reference == rows[each.row].text]
+    near = [each for each in alone if each.trial.meant is None]
+    assert len(near) > 10
+    assert not any(each.trial.right for each in near)

@@ -43,7 +43,7 @@ def test_settings_in_the_table_exist_and_have_these_defaults(name: str, default:
 
 def test_the_table_is_there() -> None:
     assert len(TABLE) > 10
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -229,7 +229,7 @@ def test_weights_beyond_half_precision_are_refused_by_name(toy: Toy) -> None:
 
 
 @pytest.mark.usefixtures("ready_made")
-@pytest.mark.parametrize("change", [0.5, math.nan])
+@pytest.mark.parametrize("change", [0.5, 3e38])
 def test_export_refuses_graphs_that_do_not_say_what_the_model_says(toy: Toy, tmp_path: Path, change: float) -> None:
     checkpoint = _checkpoint(tmp_path / "best.ckpt", _altered(toy[0], "ctc_head.weight", change))
     output = tmp_path / "out" / "model.cepstra"

