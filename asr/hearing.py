@@ -10,7 +10,8 @@ import numpy as np
 
 from asr.errors import BundleError
 from asr.search.hypothesis import BLANK
-from audio.vad import find_speech
+from audio.speech import FRAME_SECONDS, LEVEL_RANGE_DB, frame_energies
+from audio.vad import MARGIN_SECONDS, find_speech
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,6 +80,18 @@ def speech_in(samples: NDArray[np.float32], rate: int, *, detect: bool) -> Speec
         return Speech(0, len(samples), 1.0) if np.abs(samples).max(initial=0.0) >= SILENCE else None
     spans, certainty = find_speech(samples, rate)
     return Speech(spans[0][0], spans[-1][1], certainty) if spans else None
+
+
+def sounds_throughout(samples: NDArray[np.float32], rate: int) -> bool:
+    """Whether a piece is about as loud as speech near both its ends, so that most likely all of it will be decoded.
+
+    `speech_in` says it for sure, and takes thirty times as long.
+    """
+    frame = round(rate * FRAME_SECONDS)
+    energies = frame_energies(samples, frame)
+    loud = np.flatnonzero(energies > energies.max(initial=0.0) * 10 ** (-LEVEL_RANGE_DB / 10))
+    margin = round(MARGIN_SECONDS / FRAME_SECONDS)
+    return bool(len(loud)) and loud[0] <= margin and loud[-1] >= len(energies) - margin
 
 
 def evidence_of_speech(
