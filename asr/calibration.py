@@ -7,12 +7,14 @@ a file holds nearly what is said: a word more or less, or another one.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asr.commands import chance_of_speech
 from asr.errors import ConfigError
 from asr.evaluation.commands import CommandEvaluation, Trial
 from asr.judge import EVIDENCE, Judge
@@ -51,6 +53,7 @@ class Observation:
     trial: Trial
     evidence: tuple[float, ...]
     row: int  # of the recordings: what the same one says belongs to one fold
+    spoken: float = math.inf  # log-odds that anything was said at all
     hard: bool = False  # with other speech before or after it, or nearly what a file holds
 
 
@@ -155,7 +158,7 @@ def observe(
                         found.confidence, accepted=False,
                     )  # fmt: skip
                     hard = each.near or each.other is not None
-                    observations.append(Observation(trial, found.evidence, each.row, hard))
+                    observations.append(Observation(trial, found.evidence, each.row, found.spoken, hard))
             done += len(part)
             progress(done, total)
     return observations
@@ -230,7 +233,8 @@ def _command(sentence: str) -> Command:
 
 
 def _judged(observation: Observation, judge: Judge) -> Trial:
-    return replace(observation.trial, confidence=judge.confidence(observation.evidence))
+    confidence = judge.confidence(observation.evidence)
+    return replace(observation.trial, confidence=confidence * chance_of_speech(confidence, observation.spoken))
 
 
 def fit(observations: Sequence[Observation], penalty: float = 1.0) -> Judge:

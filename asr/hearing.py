@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asr.errors import BundleError
+from asr.logistic import log_odds
 from asr.search.hypothesis import BLANK
 from audio.speech import FRAME_SECONDS, LEVEL_RANGE_DB, frame_energies
 from audio.vad import MARGIN_SECONDS, find_speech
@@ -43,9 +44,15 @@ class Ear:
     bias: float
     weights: tuple[float, ...]  # one for each of EVIDENCE
 
+    def log_odds(self, evidence: tuple[float, ...] | None) -> float:
+        """That a text was said, above 0 where it is likelier than not; None is evidence that it wasn't."""
+        if evidence is None:
+            return -math.inf
+        return self.bias + sum(w * x for w, x in zip(self.weights, evidence, strict=True))
+
     def hears(self, evidence: tuple[float, ...] | None) -> bool:
-        """Whether a text was said; None is evidence that it wasn't."""
-        return evidence is not None and self.bias + sum(w * x for w, x in zip(self.weights, evidence, strict=True)) > 0
+        """Whether a text was said."""
+        return self.log_odds(evidence) > 0
 
     def to_dict(self) -> dict[str, float]:
         """As a bundle's facts hold it."""
@@ -109,15 +116,10 @@ def evidence_of_speech(
     if not hypothesis.tokens or heard <= 0:
         return None
     return (
-        _log_odds(speech.certainty),
+        log_odds(speech.certainty),
         math.log(heard + 1e-3),
         sum(hypothesis.log_probs) / len(hypothesis.log_probs),
         float(np.maximum(ctc[:, BLANK], LEAST).mean()),
         float(likeliest.mean()),
         math.log(max(0.01, seconds)),
     )
-
-
-def _log_odds(probability: float) -> float:
-    p = min(1 - 1e-4, max(1e-4, probability))
-    return math.log(p / (1 - p))

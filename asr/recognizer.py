@@ -20,7 +20,7 @@ from asr import given
 from asr.beside import beside
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
-from asr.hearing import Ear, Speech, evidence_of_speech, sounds_throughout, speech_in
+from asr.hearing import UNTAUGHT, Ear, Speech, evidence_of_speech, sounds_throughout, speech_in
 from asr.manifest.records import Utterance
 from asr.pieces import BATCH_SECONDS, PIECE_SECONDS, WINDOW_SECONDS, batches, breaths, cut, windows
 from asr.runtime import OnnxBackend
@@ -381,18 +381,26 @@ class Recognizer:
         for row, (meaning, hypothesis) in enumerate(found):
             ctc = memory.ctc[row, : memory.lengths[row]]
             if hypothesis is None:
-                nothing = meaning is not None and meaning.rejected == "no-speech"
-                yield Piece((), 1.0 if nothing else 0.0, meaning, seconds[row], silent=nothing)
+                yield _without_command(meaning, seconds[row])
                 continue
-            piece = Piece.of(hypothesis, ctc, tokenizer, position, seconds[row])
-            # Whether a command was meant has been judged by more evidence
-            judged = held is not None or not self._detects
-            if judged or (
-                piece.words and self._ear.hears(evidence_of_speech(hypothesis, speech[row], ctc, seconds[row]))
-            ):
-                yield replace(piece, meaning=meaning)
+            said = evidence_of_speech(hypothesis, speech[row], ctc, seconds[row])
+            # A judge goes by other evidence than an ear, and one that was never taught adds nothing to that
+            if held is not None and meaning is not None and self._detects and self._ear is not UNTAUGHT:
+                meaning = meaning.where_spoken(self._ear.log_odds(said), held.judge.threshold)  # noqa: PLW2901
+            if meaning is not None and meaning.command is None:
+                yield _without_command(meaning, seconds[row])
+                continue
+            piece = replace(Piece.of(hypothesis, ctc, tokenizer, position, seconds[row]), meaning=meaning)
+            if held is not None or not self._detects or (piece.words and self._ear.hears(said)):
+                yield piece
             else:
-                yield replace(_silent(held), seconds=seconds[row])
+                yield replace(_silent(None), seconds=seconds[row])
+
+
+def _without_command(meaning: Meaning | None, seconds: float) -> Piece:
+    """Where none of the phrases was meant. seconds: that were decoded."""
+    silent = meaning is not None and meaning.rejected == "no-speech"
+    return Piece((), 1.0 if silent else 0.0, meaning, seconds, silent=silent)
 
 
 def _silent(held: Held | None) -> Piece:
