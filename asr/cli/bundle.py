@@ -66,6 +66,7 @@ def describe(
 ) -> None:
     """Note name, licence and measured error rates in a bundle."""
     from asr.bundle import read_bundle, write_bundle
+    from asr.cli.identity import digest
     from asr.cli.outputs import check_outputs
     from asr.errors import CepstraError
 
@@ -75,10 +76,11 @@ def describe(
     target = output or file
     check_outputs([("--output" if output else "FILE", target)], evaluation or [])
     bundle = read_bundle(file)
+    own = digest(bundle)
     noted = bundle.facts.get("error_rates")
     measured: dict[str, Any] = dict(noted) if isinstance(noted, Mapping) else {}
     for path in evaluation or []:
-        setting, rates = error_rates(path, file)
+        setting, rates = error_rates(path, file, own)
         before = measured.get(setting)
         measured[setting] = {**(before if isinstance(before, Mapping) else {}), **rates}
     facts = {**bundle.facts, **texts, **({"error_rates": measured} if measured else {})}
@@ -86,19 +88,19 @@ def describe(
     print(f"{target}: noted; see `cepstra bundle show {target}`")
 
 
-def error_rates(path: Path, bundle: Path) -> tuple[str, dict[str, dict[str, Any]]]:
+def error_rates(path: Path, bundle: Path, own: str) -> tuple[str, dict[str, dict[str, Any]]]:
     """How the search was set, and each set's figures, of a file of `cepstra evaluate --json`.
 
-    Raises CepstraError where it is no such file, or its figures are another model's.
+    own: the bundle's digest. Raises CepstraError where it is no such file, or its figures are another model's.
     """
+    from asr.cli.identity import check_measured
     from asr.errors import CepstraError
-    from asr.recognizer import DEFAULT_BUNDLE, SHIPPED
 
     figures: Any = None
     try:
         figures = json.loads(path.read_text(encoding="utf-8"))
         by, beam = figures["run"]["by"], int(figures["run"]["settings"]["beam"])
-        model = DEFAULT_BUNDLE if figures["run"]["model"] == SHIPPED else Path(figures["run"]["model"])
+        model, measured = str(figures["run"]["model"]), _digest_in(figures["run"])
         rates = {
             str(group["name"]): {key: group[key] for key in ("utterances", "wer", "cer")} for group in figures["groups"]
         }
@@ -112,30 +114,26 @@ def error_rates(path: Path, bundle: Path) -> tuple[str, dict[str, dict[str, Any]
                 f"{path}: figures of commands, not of words; give a file of `cepstra evaluate --json` without --phrases"
             ) from None
         raise CepstraError(f"{path}: not figures; give a file of `cepstra evaluate --json`") from None
-    if model.exists() and bundle.exists() and not (model.samefile(bundle) or _alike(model, bundle)):
-        raise CepstraError(f"{path}: figures of another model, {model}; evaluate {bundle}")
+    check_measured(path, model, measured, bundle, own)
     if by != "source":
         raise CepstraError(f"{path}: error rates by {by}; people's names stay out of a bundle: evaluate by source")
     return ("greedy" if beam == 1 else f"beam {beam}"), rates
 
 
-def _alike(one: Path, other: Path) -> bool:
-    """Whether two bundles write the same texts, whatever is noted in them."""
-    from asr.bundle import read_bundle
-    from asr.hearing import FACT
-
-    first, second = read_bundle(one), read_bundle(other)
-    return first.facts.get(FACT) == second.facts.get(FACT) and all(
-        getattr(first, part) == getattr(second, part)
-        for part in ("encoder", "decoder", "front_end", "model", "language")
-    )
+def _digest_in(run: Mapping[str, Any]) -> str | None:
+    if not isinstance(digest := run.get("digest"), str | None):
+        raise TypeError("a digest is text")
+    return digest
 
 
 def described(bundle: Bundle, size: int) -> dict[str, Any]:
     """What a bundle of `size` bytes is, says and was made from."""
+    from asr.cli.identity import digest
+
     own = {
         "name": bundle.name,
         "language": bundle.language,
+        "digest": digest(bundle),
         "bytes": {"file": size, "encoder": len(bundle.encoder), "decoder": len(bundle.decoder)},
         "precision": bundle.precision,
         "vocabulary": bundle.tokenizer.vocab_size,

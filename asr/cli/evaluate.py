@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,6 +142,7 @@ class Asked:
     out: Console
     err: Console
     inputs: Sequence[str | Path] = ()  # what is read beside manifests and model
+    digest: str | None = None  # of the model, see asr.cli.identity
 
     @property
     def read(self) -> list[str | Path]:
@@ -156,11 +157,14 @@ def evaluate_with(recognizer: Callable[[], Transcriber], asked: Asked) -> int:
 
     Returns the exit code: 1 if an utterance couldn't be transcribed. Raises CepstraError where nothing can be measured.
     """
+    from asr.cli.identity import digest_of
     from asr.cli.outputs import check_outputs
 
     check_outputs([("--report", asked.report), ("--json", asked.json)], asked.read)
     rows = read_all(asked.manifests, asked.limit)
-    run, evaluation = measure(recognizer(), rows, asked)
+    transcriber = recognizer()
+    asked = replace(asked, digest=digest_of(transcriber))
+    run, evaluation = measure(transcriber, rows, asked)
     publish(run, evaluation, asked)
     return 1 if run.failures else 0
 
@@ -231,6 +235,7 @@ def transcribe_rows(
         audio_seconds=sum(each.result.duration for each in heard),
         wall_seconds=transcripts.wall_seconds,
         failures=tuple(failures),
+        digest=asked.digest,
     )
 
 

@@ -44,6 +44,7 @@ def evaluate_commands_with(
     transcribed. Raises CepstraError where nothing can be measured.
     """
     from asr.cli.evaluate import read_all, transcribe_rows, write_files
+    from asr.cli.identity import digest_of
     from asr.cli.outputs import check_outputs
     from asr.evaluation.command_page import command_report
     from asr.evaluation.command_table import command_summary
@@ -57,6 +58,7 @@ def evaluate_commands_with(
     rows = read_all(asked.manifests, asked.limit)
     nearby = Nearest(phrases) if nearest else None
     recogniser = commander()
+    asked = replace(asked, digest=digest_of(recogniser))
     heard, run = transcribe_rows(_Held(recogniser), rows, asked)
     meant = [phrases.command(each.utterance.text) for each in heard]
     trials = [

@@ -44,6 +44,7 @@ class Run:
     audio_seconds: float  # of sound transcribed
     wall_seconds: float  # in the recogniser, reading and decoding the files included
     failures: tuple[Failure, ...]
+    digest: str | None = None  # of the model; None where a stand-in was measured
 
     @property
     def real_time_factor(self) -> float | None:
@@ -55,6 +56,7 @@ class Run:
         factor = self.real_time_factor
         return {
             "model": self.model,
+            **({} if self.digest is None else {"digest": self.digest}),
             "manifests": list(self.manifests),
             "by": self.by,
             "settings": self.settings,

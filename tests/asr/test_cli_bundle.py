@@ -17,8 +17,11 @@ from asr.cli.commands import app
 from asr.errors import CepstraError
 from asr.hearing import UNTAUGHT
 from asr.recognizer import DEFAULT_BUNDLE, SHIPPED
+from asr.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from asr.bundle import Bundle
     from asr.training.checkpoint import Trained
 
@@ -86,12 +89,55 @@ def test_the_figures_that_evaluate_writes_are_taken(path: Path, tmp_path: Path) 
 
 def test_figures_of_a_copy_are_taken_whatever_is_noted_in_it(path: Path, tmp_path: Path) -> None:
     copy, written = tmp_path / "copy.cepstra", tmp_path / "figures.json"
-    cepstra("bundle", "describe", path, "--licence", "MIT", "-o", copy)
+    cepstra("bundle", "describe", path, "--licence", "MIT", "--name", "lamp", "-o", copy)
     cepstra("evaluate", SAMPLES, "--model", copy, "--json", written, "--limit", 2)
+    copy.unlink()  # the figures tell of the model without it
     cepstra("bundle", "describe", path, "--evaluation", written)
     assert "greedy" in read_bundle(path).facts["error_rates"]
-    bundle = read_bundle(path)
-    write_bundle(copy, replace(bundle, facts={**bundle.facts, "speech": UNTAUGHT.to_dict() | {"bias": 1.0}}))
+
+
+OTHERS: dict[str, Callable[[Bundle], Bundle]] = {
+    "weights of the encoder": lambda bundle: replace(bundle, encoder=bundle.encoder + b"\0"),
+    "weights of the decoder": lambda bundle: replace(bundle, decoder=bundle.decoder + b"\0"),
+    "tokens": lambda bundle: replace(bundle, tokenizer=Tokenizer.train(["an ox", "a cow"], vocab_size=40)),
+    "language": lambda bundle: replace(bundle, language="de"),
+    "ear": lambda bundle: replace(bundle, facts={**bundle.facts, "speech": UNTAUGHT.to_dict() | {"bias": 1.0}}),
+}
+
+
+@pytest.mark.parametrize("changed", OTHERS)
+def test_figures_of_another_model_are_refused_and_both_are_named(path: Path, tmp_path: Path, changed: str) -> None:
+    written, other = tmp_path / "figures.json", tmp_path / "other.cepstra"
+    cepstra("evaluate", SAMPLES, "--model", path, "--json", written, "--limit", 1)
+    write_bundle(other, OTHERS[changed](read_bundle(path)))
+    before = other.read_bytes()
+    path.unlink()  # or moved: a path of the same name may be another model by now
+    with pytest.raises(CepstraError, match="figures of another model") as caught:
+        cepstra("bundle", "describe", other, "--evaluation", written)
+    measured = json.loads(written.read_text())["run"]["digest"]
+    own = json.loads(cepstra("bundle", "show", other, "--json"))["digest"]
+    fault = f"figures of another model: {path} ({measured[:12]}), not {other} ({own[:12]}); evaluate {other} itself"
+    assert str(caught.value) == f"{written}: {fault}"
+    assert other.read_bytes() == before
+
+
+def test_figures_of_the_same_path_and_another_model_are_refused(path: Path, tmp_path: Path) -> None:
+    written = tmp_path / "figures.json"
+    cepstra("evaluate", SAMPLES, "--model", path, "--json", written, "--limit", 1)
+    write_bundle(path, OTHERS["ear"](read_bundle(path)))
+    with pytest.raises(CepstraError, match="figures of another model"):
+        cepstra("bundle", "describe", path, "--evaluation", written)
+
+
+def test_older_figures_go_by_the_file_that_they_name(path: Path, tmp_path: Path) -> None:
+    """They hold no digest."""
+    other = tmp_path / "other.cepstra"
+    write_bundle(other, OTHERS["ear"](read_bundle(path)))
+    settings = {"by": "source", "settings": {"beam": 1}}
+    for model in (path, tmp_path / "gone.cepstra"):
+        written = figures(tmp_path / "figures.json", 1, run={**settings, "model": str(model)})
+        cepstra("bundle", "describe", path, "--evaluation", written)
+    written = figures(tmp_path / "figures.json", 1, run={**settings, "model": str(other)})
     with pytest.raises(CepstraError, match="figures of another model"):
         cepstra("bundle", "describe", path, "--evaluation", written)
 
@@ -103,6 +149,7 @@ def test_figures_of_a_copy_are_taken_whatever_is_noted_in_it(path: Path, tmp_pat
         ('{"trials": [], "total": {}}', "figures of commands, not of words"),
         ("[1]", "not figures"),
         ("{}", "not figures"),
+        ('{"run": {"by": "source", "model": "x", "digest": 7, "settings": {"beam": 1}}, "groups": []}', "not figures"),
         ("[" * 100_000, "not figures"),
         ('{"run": {"by": "source", "settings": {"beam": 1}}, "groups": [1]}', "not figures"),
         (
