@@ -28,7 +28,8 @@ from audio.identify import is_other_sound, is_wave
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from asr.phrases.grammar import Definitions, Grammar
+    from asr.phrases.definitions import Definitions
+    from asr.phrases.grammar import Grammar
     from asr.phrases.grammar import Sentence as Template
     from asr.phrases.nodes import Node, Scalar
     from asr.phrases.token_graph import TokenGraph
