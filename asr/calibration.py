@@ -150,6 +150,7 @@ def observe(
             heard = recognizer.transcribe([_sound(each, rows, bundle) for each in part], phrases=name)
             for each, result in zip(part, heard, strict=True):
                 meaning = result.meaning
+                # Where two commands were found in one recording, its meaning is that of the first alone
                 if meaning is not None and meaning.alternatives and len(result.commands) < 2:
                     meant = _command(each.text) if each.text in files[name] else None
                     found, row = meaning.alternatives[0], rows[each.row]
@@ -157,8 +158,7 @@ def observe(
                         str(row.audio_filepath), row.source or "", each.text, meant, _command(found.command.sentence),
                         found.confidence, accepted=False,
                     )  # fmt: skip
-                    hard = each.near or each.other is not None
-                    observations.append(Observation(trial, found.evidence, each.row, found.spoken, hard))
+                    observations.append(Observation(trial, found.evidence, each.row, found.spoken, each.hard))
             done += len(part)
             progress(done, total)
     return observations
@@ -175,6 +175,11 @@ class _Comparison:
     before: bool = False
     near: bool = False  # the file holds nearly what is said
 
+    @property
+    def hard(self) -> bool:
+        """Whether something else is said as well, or nearly that."""
+        return self.near or self.other is not None
+
 
 def _near(texts: Sequence[str], known: Sequence[bool], draw: random.Random) -> dict[int, list[str]]:
     """For some of the texts of several words, by their place: a phrase file of one like it and others."""
@@ -183,8 +188,8 @@ def _near(texts: Sequence[str], known: Sequence[bool], draw: random.Random) -> d
     several = [i for i, text in enumerate(texts) if known[i] and " " in text]
     found: dict[int, list[str]] = {}
     for i in several[::NEAR]:
-        others = draw.sample(pool, min(NEAR_SIZE, len(pool)))
-        found[i] = [nearly(texts[i], words, draw), *(text for text in others if text != texts[i])][:NEAR_SIZE]
+        others = (text for text in draw.sample(pool, min(NEAR_SIZE, len(pool))) if text != texts[i])
+        found[i] = [nearly(texts[i], words, draw), *others][:NEAR_SIZE]
     return found
 
 
