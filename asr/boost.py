@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from asr.errors import GuidanceError
+from asr.files import JSGF_NAMES, YAML_NAMES
 from asr.given import brief, number_in
 from asr.search.hypothesis import EOS
 from asr.text import normalise
@@ -51,7 +52,6 @@ MAX_PHRASES: Final = 10_000
 MAX_CHARACTERS: Final = 200  # of a phrase, as it is written and as it is said
 _MAX_TOKENS: Final = 1 << 18  # of all phrases together
 _REMEMBERED_VALUES: Final = 1 << 22  # 16 MB of scores
-_PHRASES: Final = (".yaml", ".yml", ".jsgf")  # names of files that asr.phrases reads
 _STAR: Final = re.compile(r"(?:^|\s)\*(?:\s|$)")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
 
@@ -153,7 +153,7 @@ def read_boost(path: str | Path, tokenizer: Tokenizer, language: str = "en") -> 
     """The phrases of a boost file, normalised, with their weights. Raises GuidanceError."""
     found: dict[str, float] = {}
     admitted = _Admitted(tokenizer, language)
-    if Path(path).suffix.lower() in _PHRASES:
+    if Path(path).suffix.lower() in (*YAML_NAMES, *JSGF_NAMES):
         raise GuidanceError(
             f"{path}: a phrase file by its name; give it as phrases (--phrases), or a list of words here"
         )

@@ -7,12 +7,14 @@ a file holds nearly what is said: a word more or less, or another one.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asr.commands import chance_of_speech
 from asr.errors import ConfigError
 from asr.evaluation.commands import CommandEvaluation, Trial
 from asr.judge import EVIDENCE, Judge
@@ -51,6 +53,7 @@ class Observation:
     trial: Trial
     evidence: tuple[float, ...]
     row: int  # of the recordings: what the same one says belongs to one fold
+    spoken: float = math.inf  # log-odds that anything was said at all
     hard: bool = False  # with other speech before or after it, or nearly what a file holds
 
 
@@ -147,6 +150,7 @@ def observe(
             heard = recognizer.transcribe([_sound(each, rows, bundle) for each in part], phrases=name)
             for each, result in zip(part, heard, strict=True):
                 meaning = result.meaning
+                # Where two commands were found in one recording, its meaning is that of the first alone
                 if meaning is not None and meaning.alternatives and len(result.commands) < 2:
                     meant = _command(each.text) if each.text in files[name] else None
                     found, row = meaning.alternatives[0], rows[each.row]
@@ -154,8 +158,7 @@ def observe(
                         str(row.audio_filepath), row.source or "", each.text, meant, _command(found.command.sentence),
                         found.confidence, accepted=False,
                     )  # fmt: skip
-                    hard = each.near or each.other is not None
-                    observations.append(Observation(trial, found.evidence, each.row, hard))
+                    observations.append(Observation(trial, found.evidence, each.row, found.spoken, each.hard))
             done += len(part)
             progress(done, total)
     return observations
@@ -172,6 +175,11 @@ class _Comparison:
     before: bool = False
     near: bool = False  # the file holds nearly what is said
 
+    @property
+    def hard(self) -> bool:
+        """Whether something else is said as well, or nearly that."""
+        return self.near or self.other is not None
+
 
 def _near(texts: Sequence[str], known: Sequence[bool], draw: random.Random) -> dict[int, list[str]]:
     """For some of the texts of several words, by their place: a phrase file of one like it and others."""
@@ -180,8 +188,8 @@ def _near(texts: Sequence[str], known: Sequence[bool], draw: random.Random) -> d
     several = [i for i, text in enumerate(texts) if known[i] and " " in text]
     found: dict[int, list[str]] = {}
     for i in several[::NEAR]:
-        others = draw.sample(pool, min(NEAR_SIZE, len(pool)))
-        found[i] = [nearly(texts[i], words, draw), *(text for text in others if text != texts[i])][:NEAR_SIZE]
+        others = (text for text in draw.sample(pool, min(NEAR_SIZE, len(pool))) if text != texts[i])
+        found[i] = [nearly(texts[i], words, draw), *others][:NEAR_SIZE]
     return found
 
 
@@ -230,7 +238,8 @@ def _command(sentence: str) -> Command:
 
 
 def _judged(observation: Observation, judge: Judge) -> Trial:
-    return replace(observation.trial, confidence=judge.confidence(observation.evidence))
+    confidence = judge.confidence(observation.evidence)
+    return replace(observation.trial, confidence=confidence * chance_of_speech(confidence, observation.spoken))
 
 
 def fit(observations: Sequence[Observation], penalty: float = 1.0) -> Judge:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from asr.judge import LEAD, evidence
+from asr.logistic import log_odds, probability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,7 @@ class Alternative:
     command: Command
     confidence: float  # 0 … 1
     evidence: tuple[float, ...] = ()  # that the confidence comes from, as asr.judge.EVIDENCE names it
+    spoken: float = math.inf  # log-odds that anything was said at all, which the confidence comes from too
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -47,6 +50,20 @@ class Meaning:
         if self.command is not None:
             return self.confidence
         return max(0.0, 1.0 - max(self.confidence, sum(other.confidence for other in self.alternatives)))
+
+    def where_spoken(self, spoken: float, threshold: float) -> Meaning:
+        """The same, told how likely it is that anything was said at all: log-odds, infinite where that is sure.
+
+        threshold: the least confidence that makes a command.
+        """
+        chance = chance_of_speech(self.confidence, spoken)
+        alternatives = tuple(
+            replace(other, confidence=other.confidence * chance, spoken=spoken) for other in self.alternatives
+        )
+        confidence = self.confidence * chance
+        if self.command is None or confidence >= threshold:
+            return replace(self, confidence=confidence, alternatives=alternatives)
+        return Meaning(None, confidence, alternatives, "no-speech" if chance < 0.5 else "unknown-command")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -72,6 +89,11 @@ class SpokenCommand:
         return {**command_to_dict(self.command), **{name: round(float(value), 3) for name, value in numbers.items()}}
 
 
+def chance_of_speech(confidence: float, spoken: float) -> float:
+    """0 … 1, that anything was said, where a command is this likely by other evidence: the log-odds of both added."""
+    return probability(log_odds(confidence) + spoken)
+
+
 def command_to_dict(command: Command) -> dict[str, Any]:
     """As JSON holds it."""
     return {"intent": command.intent, "slots": command.slots, "sentence": command.sentence}
@@ -80,7 +102,7 @@ def command_to_dict(command: Command) -> dict[str, Any]:
 def understand(
     hypotheses: Sequence[Hypothesis], witness: Witness, phrases: PhraseSet, tokenizer: Tokenizer, judge: Judge
 ) -> tuple[Meaning, Hypothesis | None]:
-    """What was meant, and the hypothesis that says so (None where it is no command).
+    """What was meant, and the hypothesis that it was taken from; None where the graph has nothing for this sound.
 
     hypotheses: of a search held to the phrases' graph, best first. witness: of the same sound.
     """
@@ -108,5 +130,5 @@ def understand(
         alternatives.append(Alternative(command, most, weighed))
     best, (_, hypothesis) = alternatives[0], ranked[0]
     if best.confidence < judge.threshold:
-        return Meaning(None, best.confidence, tuple(alternatives), "unknown-command"), None
+        return Meaning(None, best.confidence, tuple(alternatives), "unknown-command"), hypothesis
     return Meaning(best.command, best.confidence, tuple(alternatives)), hypothesis

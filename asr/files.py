@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: under a temporary name beside the target, which is then renamed."""
+"""Files by their names; and written whole or not at all, under a temporary name that is then made the target's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from audio.identify import is_other_sound, is_wave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+YAML_NAMES = (".yaml", ".yml", ".json")  # how names of phrase files end, whatever they hold
+JSGF_NAMES = (".jsgf", ".gram")
 
 
 def real_path(path: str | Path) -> Path:

@@ -10,7 +10,7 @@ import soxr
 from numpy.typing import NDArray
 
 from asr.errors import AudioError
-from asr.recognizer import LOUD
+from asr.source import LOUD
 from audio.ogg_opus import OggOpusStream
 from audio.pcm import decode
 from audio.vad import RATE

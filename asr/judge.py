@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asr.errors import BundleError
+from asr.logistic import probability
 from asr.search.ctc import align, best_path, log_probability
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class Judge:
 
     def confidence(self, evidence: Sequence[float]) -> float:
         """0 … 1."""
-        value = self.bias + sum(w * x for w, x in zip(self.weights, evidence, strict=True))
-        return 1 / (1 + math.exp(-max(-50.0, min(50.0, value))))
+        return probability(self.bias + sum(w * x for w, x in zip(self.weights, evidence, strict=True)))
 
     def to_dict(self) -> dict[str, Any]:
         """As a bundle's facts hold it."""

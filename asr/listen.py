@@ -26,7 +26,7 @@ from audio.errors import AudioWarning
 from audio.identify import is_wave
 from audio.reading import read_audio
 from audio.riff import wave_extent
-from audio.sources import Window
+from audio.sources import Window, unusable
 from audio.vad import RATE
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _header(stream: BinaryIO, name: str) -> tuple[RawFormat, bytes, int | None]:
     """Of a WAV stream: what its samples are, the first bytes of them, and how many there will be, if that is told."""
     head = _take(stream, 12)
     if not head:
-        raise AudioError(f"{name}: empty (0 bytes); record or copy it again")
+        raise unusable(name, "empty (0 bytes)", "record or copy it again")
     if not is_wave(head):
         raise AudioError(f"{name}: not a WAV stream; state the format of samples without a header with --raw")
     while (chunk := _take(stream, 8))[:4] != b"data":

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 STEPS = 100
+LEAST = 1e-4  # probability: what is surer than that, either way, says no more
+
+
+def probability(log_odds: float) -> float:
+    """0 … 1."""
+    return 1 / (1 + math.exp(-max(-50.0, min(50.0, log_odds))))
+
+
+def log_odds(chance: float) -> float:
+    """Of a probability, which counts as LEAST … 1 - LEAST."""
+    p = min(1 - LEAST, max(LEAST, chance))
+    return math.log(p / (1 - p))
 
 
 def logistic_regression(

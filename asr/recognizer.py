@@ -7,51 +7,49 @@
 
 from __future__ import annotations
 
-import stat
-import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from os import PathLike, fspath
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asr import given
+from asr.beside import beside
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
-from asr.hearing import Ear, Speech, evidence_of_speech, speech_in
+from asr.hearing import UNTAUGHT, Ear, Speech, evidence_of_speech, sounds_throughout, speech_in
 from asr.manifest.records import Utterance
 from asr.pieces import BATCH_SECONDS, PIECE_SECONDS, WINDOW_SECONDS, batches, breaths, cut, windows
 from asr.runtime import OnnxBackend
 from asr.search import CTC_WEIGHT, SearchOptions, decode
+from asr.source import Source, checked, is_quick, name_of
 from asr.timing import Piece, assemble
-from audio.errors import AudioWarning
 from audio.reading import RawFormat, read_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
 
     from asr.commands import Meaning
     from asr.guidance import BoostSource, LmSource
     from asr.held import Held, Phrases
     from asr.results import Result
-    from asr.search import Backend, Guide, Hypothesis
+    from asr.search import Backend, Guide, Hypothesis, Memory
     from audio.speech import Sound
 
-Source: TypeAlias = str | PathLike[str] | bytes | BinaryIO | NDArray[np.floating] | Utterance
 AnySource = TypeVar("AnySource", bound=Source)
 
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "en-commands.cepstra"
 DEFAULT_WEIGHTS = DEFAULT_BUNDLE.with_suffix(".safetensors")  # of the same model, to train on from
 SHIPPED = "the one that ships with Cepstra"  # what it is called where a path stands otherwise
 GROUP_FILES = 8  # so many short recordings, or a batch full of sound, are read before any of them is decoded
-QUICK_BYTES = 1 << 21  # a file of more than that may take a second to read
 MOST_THREADS = 1024
 WIDEST_BEAM = 64  # a wider one finds nothing better, and would search for minutes
-LOUD = 16.0  # times full scale: samples on another scale, most likely
 
 
 class Interrupted(KeyboardInterrupt):
@@ -94,7 +92,8 @@ class Recognizer:
     ) -> None:
         """bundle: a path, or one that was read; None is the model that ships.
 
-        threads: of the CPU. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score, 0 to 1;
+        threads: of the CPU; with more than one, a short recording is looked through for speech while it is encoded
+        already. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score, 0 to 1;
         None is 0.3; without any, greedy decoding of a young model errs by whole phrases. max_seconds: longer
         recordings are refused. raw: how to read headerless samples. channel: which to take; None mixes all of them.
         phrases: what may be said, a phrase file, one that was read, or a list of sentences: the command meant is
@@ -107,7 +106,7 @@ class Recognizer:
         Raises BundleError where the bundle can't be used, ConfigError for a setting out of range or of another type,
         PhrasesError for a phrase file with faults, GuidanceError for a language model or boost file that can't be used.
         """
-        threads = given.whole_number("threads", threads, 1, MOST_THREADS)
+        self._threads = given.whole_number("threads", threads, 1, MOST_THREADS)
         beam = given.whole_number("beam", beam, 1, WIDEST_BEAM)
         share = CTC_WEIGHT if ctc_weight is None else given.number("ctc_weight", ctc_weight, 0, 1, ", or None")
         self._max_seconds = given.seconds("max_seconds", max_seconds)
@@ -120,7 +119,7 @@ class Recognizer:
         self.bundle = bundle
         self.options = SearchOptions(beam=beam, ctc_weight=share)
         given.having("backend", backend, ("encode", "step"))
-        self._backend: Backend = OnnxBackend(self.bundle, threads) if backend is None else backend
+        self._backend: Backend = OnnxBackend(self.bundle, self._threads) if backend is None else backend
         self._hold(phrases, threshold, lm, lm_weight, boost)
         self._ear = Ear.of(self.bundle)
 
@@ -225,7 +224,7 @@ class Recognizer:
         longest = 0
         rate = self.bundle.front_end.sample_rate
         for source in sources:
-            if group and not _is_quick(source):
+            if group and not is_quick(source):
                 yield group
                 group, longest = [], 0
             clip = self._read(source)
@@ -259,16 +258,16 @@ class Recognizer:
             return error
         except (MemoryError, OSError) as error:  # OSError: no room for the copy of what a pipe delivers
             reason = getattr(error, "strerror", None) or str(error) or "not enough memory"
-            return AudioError(f"{_name(source) or 'sound'}: can't be read ({reason}); cut it into shorter files")
+            return AudioError(f"{name_of(source) or 'sound'}: can't be read ({reason}); cut it into shorter files")
 
     def _load(self, source: Source) -> _Clip:
         if isinstance(source, np.ndarray):
-            return _Clip(None, _checked(source, self.bundle.front_end.sample_rate))
+            return _Clip(None, checked(source, self.bundle.front_end.sample_rate))
         if not isinstance(source, Utterance):
-            return _Clip(_name(source), self._sound(source))
+            return _Clip(name_of(source), self._sound(source))
         if source.duration <= 0:
             raise AudioError(f"{source.audio_filepath}: a row of 0 s; state how long the words last, or leave it out")
-        return _Clip(_name(source), self._sound(source.audio_filepath, source.offset, source.duration))
+        return _Clip(name_of(source), self._sound(source.audio_filepath, source.offset, source.duration))
 
     def _sound(
         self, file: str | PathLike[str] | bytes | BinaryIO, offset: float = 0.0, duration: float | None = None
@@ -316,12 +315,12 @@ class Recognizer:
         One that holds several commands becomes several.
         """
         rate = self.bundle.front_end.sample_rate
-        found = [speech_in(samples, rate, detect=self._detects) for _, samples in pieces]
+        found, memory = self._looked_through([samples for _, samples in pieces])
         spoken = {j: speech for j, speech in enumerate(found) if speech is not None}
         answers: dict[int, Piece] = {}
         for batch in batches({j: speech.end - speech.start for j, speech in spoken.items()}, rate):
             clips = [pieces[j][1][spoken[j].start : spoken[j].end] for j in batch]
-            answers |= zip(batch, self._decode(clips, [spoken[j] for j in batch], held), strict=True)
+            answers |= zip(batch, self._decode(clips, [spoken[j] for j in batch], held, memory), strict=True)
         for j, (start, samples) in enumerate(pieces):
             if j not in spoken:
                 yield [(start / rate, _silent(held))]
@@ -330,6 +329,22 @@ class Recognizer:
             yield [
                 ((first + offset) / rate, piece) for offset, piece in self._several(part, spoken[j], answers[j], held)
             ]
+
+    def _looked_through(self, pieces: Sequence[NDArray[np.float32]]) -> tuple[list[Speech | None], Memory | None]:
+        """Where somebody speaks in each of these, and what the encoder says of a single one, if that is there already.
+
+        A single one that is most likely decoded from end to end is looked through by one thread and encoded by
+        another. The answer is the same, only sooner.
+        """
+        rate = self.bundle.front_end.sample_rate
+        if not (self._threads > 1 and self._detects and len(pieces) == 1 and sounds_throughout(pieces[0], rate)):
+            return [speech_in(samples, rate, detect=self._detects) for samples in pieces], None
+        (samples,) = pieces
+        looking = beside(partial(speech_in, samples, rate, detect=True))
+        memory = self._backend.encode([samples])
+        speech = looking.result()
+        whole = speech is not None and (speech.start, speech.end) == (0, len(samples))
+        return [speech], memory if whole else None
 
     def _several(
         self, samples: NDArray[np.float32], speech: Speech, whole: Piece, held: Held | None
@@ -346,11 +361,17 @@ class Recognizer:
                     return [(start, part) for (start, _), part in zip(spans, parts, strict=True)]
         return [(0, whole)]
 
-    def _decode(self, batch: list[NDArray[np.float32]], speech: Sequence[Speech], held: Held | None) -> Iterator[Piece]:
-        """What is said in stretches of sound, all of them at once."""
+    def _decode(
+        self,
+        batch: list[NDArray[np.float32]],
+        speech: Sequence[Speech],
+        held: Held | None,
+        memory: Memory | None = None,
+    ) -> Iterator[Piece]:
+        """What is said in stretches of sound, all of them at once. memory: what the encoder says of them, if it has."""
         spec, tokenizer = self.bundle.front_end, self.bundle.tokenizer
         seconds = [len(samples) / spec.sample_rate for samples in batch]
-        memory = self._backend.encode(batch)
+        memory = self._backend.encode(batch) if memory is None else memory
         position = spec.hop * self.bundle.model.frames_per_position / spec.sample_rate  # seconds
         found: Sequence[tuple[Meaning | None, Hypothesis | None]] = (
             [(None, hypothesis) for hypothesis in decode(self._backend, memory, seconds, self.options, self._guide)]
@@ -360,58 +381,28 @@ class Recognizer:
         for row, (meaning, hypothesis) in enumerate(found):
             ctc = memory.ctc[row, : memory.lengths[row]]
             if hypothesis is None:
-                nothing = meaning is not None and meaning.rejected == "no-speech"
-                yield Piece((), 1.0 if nothing else 0.0, meaning, seconds[row], silent=nothing)
+                yield _without_command(meaning, seconds[row])
                 continue
-            piece = Piece.of(hypothesis, ctc, tokenizer, position, seconds[row])
-            # Whether a command was meant has been judged by more evidence
-            judged = held is not None or not self._detects
-            if judged or (
-                piece.words and self._ear.hears(evidence_of_speech(hypothesis, speech[row], ctc, seconds[row]))
-            ):
-                yield replace(piece, meaning=meaning)
+            said = evidence_of_speech(hypothesis, speech[row], ctc, seconds[row])
+            # A judge goes by other evidence than an ear, and one that was never taught adds nothing to that
+            if held is not None and meaning is not None and self._detects and self._ear is not UNTAUGHT:
+                meaning = meaning.where_spoken(self._ear.log_odds(said), held.judge.threshold)  # noqa: PLW2901
+            if meaning is not None and meaning.command is None:
+                yield _without_command(meaning, seconds[row])
+                continue
+            piece = replace(Piece.of(hypothesis, ctc, tokenizer, position, seconds[row]), meaning=meaning)
+            if held is not None or not self._detects or (piece.words and self._ear.hears(said)):
+                yield piece
             else:
-                yield replace(_silent(held), seconds=seconds[row])
+                yield replace(_silent(None), seconds=seconds[row])
+
+
+def _without_command(meaning: Meaning | None, seconds: float) -> Piece:
+    """Where none of the phrases was meant. seconds: that were decoded."""
+    silent = meaning is not None and meaning.rejected == "no-speech"
+    return Piece((), 1.0 if silent else 0.0, meaning, seconds, silent=silent)
 
 
 def _silent(held: Held | None) -> Piece:
     """What is said where nobody speaks."""
     return Piece((), 1.0, None if held is None else held.nothing_said, silent=True)
-
-
-def _name(source: Source) -> str | None:
-    if isinstance(source, Utterance):
-        return str(source.audio_filepath)
-    return fspath(source) if isinstance(source, str | PathLike) else None
-
-
-def _is_quick(source: Source) -> bool:
-    """Whether reading it takes next to no time; a pipe may be silent for long, and an hour takes seconds to decode."""
-    if isinstance(source, np.ndarray):
-        return True
-    if isinstance(source, Utterance):
-        return source.duration <= PIECE_SECONDS
-    if isinstance(source, bytes):
-        return len(source) <= QUICK_BYTES
-    if not isinstance(source, str | PathLike) or source == "-":
-        return False
-    try:
-        status = Path(source).stat()
-    except (OSError, ValueError):  # which reading it will say
-        return True
-    return not stat.S_ISFIFO(status.st_mode) and status.st_size <= QUICK_BYTES
-
-
-def _checked(samples: NDArray[np.floating], rate: int) -> NDArray[np.float32]:
-    if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
-        raise AudioError(
-            f"samples: {samples.dtype} of shape {samples.shape}; give mono samples (N,) as floats of full scale ±1, "
-            f"{rate} Hz (16-bit integers divided by 32768, channels averaged)"
-        )
-    peak = np.abs(samples).max(initial=0.0)
-    if not peak <= np.finfo(np.float32).max:
-        raise AudioError("samples: some are not finite; check what made them")
-    if peak > LOUD:
-        message = f"samples reach {peak:,.0f} times full scale; if that is another scale, divide by it (16-bit: 32768)"
-        warnings.warn(message, AudioWarning, stacklevel=2)
-    return samples.astype(np.float32, copy=False)

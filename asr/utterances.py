@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.recognizer import LOUD
+from asr.source import LOUD
 from audio.vad import RATE, Endpointer, Event
 
 if TYPE_CHECKING:

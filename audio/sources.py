@@ -11,7 +11,7 @@ import select
 import stat
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -190,7 +190,7 @@ def _copied(read: Callable[[int], bytes], name: str, bound: Callable[[bytes, str
         size, limit = 0, _HEAD
         head: bytes | None = b""
         while chunk := read(_HEAD):
-            copy.write(chunk)
+            _keep(copy, chunk, name)
             size += len(chunk)
             if head is not None:
                 head += chunk
@@ -199,7 +199,20 @@ def _copied(read: Callable[[int], bytes], name: str, bound: Callable[[bytes, str
             if size > limit and head is None:
                 fault = f"longer than the limit: more than {limit / 1e6:,.1f} MB came through it"
                 raise TooLongError(f"{name}: {fault}; cut it, or raise max_seconds")
+        _keep(copy, b"", name)
         yield _whole(copy, 0, size, name)  # type: ignore[arg-type]  # a BinaryIO in all but name
+
+
+def _keep(copy: tempfile.SpooledTemporaryFile[bytes], chunk: bytes, name: str) -> None:
+    try:
+        copy.write(chunk)
+        if not chunk:
+            copy.flush()
+    except OSError as error:
+        with suppress(OSError):  # which tries once more to write what it holds
+            copy.close()
+        where = f"no room for a copy of it in {tempfile.gettempdir()} ({_reason(error)})"
+        raise unusable(name, where, "make room there, or set TMPDIR to another folder") from None
 
 
 def _whole(stream: BinaryIO, start: int, size: int, name: str) -> Window:

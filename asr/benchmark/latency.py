@@ -12,7 +12,7 @@ import soxr
 
 from asr.benchmark.flops import seconds_at, work_of
 from asr.benchmark.trace import TimedBackend, spans
-from asr.hearing import speech_in
+from asr.hearing import sounds_throughout, speech_in
 from asr.pieces import cut
 from asr.recognizer import Recognizer
 from audio.reading import audio_info, read_audio
@@ -33,12 +33,13 @@ WARM_UP = 3  # runs that aren't counted
 class Timed:
     """A recogniser with a clock in it."""
 
-    def __init__(self, name: str, bundle: Bundle, backend: Backend) -> None:
-        """name: of the back end."""
+    def __init__(self, name: str, bundle: Bundle, backend: Backend, threads: int) -> None:
+        """name: of the back end; threads: those it was made with."""
         self.name = name
         self.bundle = bundle
         self.backend = TimedBackend(backend)
-        self.recognizer = Recognizer(bundle, backend=self.backend)
+        self.threads = threads
+        self.recognizer = Recognizer(bundle, backend=self.backend, threads=threads)
 
     def run(self, path: Path) -> Run:
         """Transcribe a file once."""
@@ -48,7 +49,7 @@ class Timed:
         end = time.perf_counter()
         calls = self.backend.calls
         found = spans(calls, start, end)
-        stages = front_stages(path, self.bundle.front_end.sample_rate)
+        stages = front_stages(path, self.bundle.front_end.sample_rate, self.threads)
         stages |= {name: getattr(found, name) for name in ("encoder", "decoder", "search", "words")}
         return Run(end - start, stages, tuple(calls), result.text)
 
@@ -149,8 +150,11 @@ class Latency:
         return found
 
 
-def front_stages(path: Path, rate: int) -> dict[str, float]:
-    """Seconds that reading a file, resampling it and looking for speech take, each by itself, as recognisers do it."""
+def front_stages(path: Path, rate: int, threads: int) -> dict[str, float]:
+    """Seconds that reading a file, resampling it and looking for speech take, each by itself, as recognisers do it.
+
+    Looking for speech takes none where another thread does it while the sound is encoded.
+    """
     own = audio_info(path).sample_rate
     start = time.perf_counter()
     samples = read_audio(path, sample_rate=own)
@@ -158,7 +162,9 @@ def front_stages(path: Path, rate: int) -> dict[str, float]:
     if own != rate:
         samples = soxr.resample(samples, own, rate)
     resampled = time.perf_counter()
-    for first, last in cut(samples, rate):
+    found = cut(samples, rate)
+    beside = threads > 1 and len(found) == 1 and sounds_throughout(samples, rate)
+    for first, last in [] if beside else found:
         speech_in(samples[first:last], rate, detect=True)
     return {"read": read - start, "resample": resampled - read, "speech": time.perf_counter() - resampled}
 
@@ -167,14 +173,13 @@ def measure(
     timed: Sequence[Timed],
     path: Path,
     *,
-    threads: int,
     seconds: float,
     runs: int,
     done: Callable[[int], None] = lambda _rounds: None,
 ) -> list[Latency]:
     """Each of these recognisers over one file, in turn, so that what disturbs one disturbs all.
 
-    threads: those they were made with; seconds: the file's length. done: called with 1 after each round.
+    seconds: the file's length. done: called with 1 after each round.
     """
     found: list[list[Run]] = [[] for _ in timed]
     for number in range(WARM_UP + runs):
@@ -184,7 +189,8 @@ def measure(
                 kept.append(run)
         done(1)
     return [
-        Latency(recognizer.name, threads, seconds, tuple(kept)) for recognizer, kept in zip(timed, found, strict=True)
+        Latency(recognizer.name, recognizer.threads, seconds, tuple(kept))
+        for recognizer, kept in zip(timed, found, strict=True)
     ]
 
 

@@ -127,8 +127,8 @@ def run(
         best: dict[int, Mapping[Precision, float]] = {}
         for threads in plan.threads:
             best[threads] = peaks(threads)
-            timed = [Timed(PLAIN, bundle, OnnxBackend(bundle, threads))]
-            timed += [Timed(name, bundle, backend) for name, backend in others(threads)]
+            timed = [Timed(PLAIN, bundle, OnnxBackend(bundle, threads), threads)]
+            timed += [Timed(name, bundle, backend, threads) for name, backend in others(threads)]
             for seconds, path in clips.items():
-                latencies += measure(timed, path, threads=threads, seconds=seconds, runs=plan.runs, done=done)
+                latencies += measure(timed, path, seconds=seconds, runs=plan.runs, done=done)
     return Report(bundle, model, sound.name, machine(), tuple(latencies), best, resident, cold, curve)

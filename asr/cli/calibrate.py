@@ -67,11 +67,12 @@ def calibrate(
         noises = _heard(noise or [])
     with counting_bar("listening") as show:
         lesson = train_ear(bundle, rows, noises, threads=threads, progress=show) if noises else None
+        if lesson is not None:  # commands are judged by it as well
+            bundle = replace(bundle, facts={**bundle.facts, FACT: lesson.ear.to_dict()})
         result = learn(
             bundle, [*rows, *noises], seed=seed, threads=threads, speech_detection=speech_detection, progress=show
         )
-    facts = {**bundle.facts, "commands": result.judge.to_dict()}
-    write_bundle(target, replace(bundle, facts={**facts, FACT: lesson.ear.to_dict()} if lesson else facts))
+    write_bundle(target, replace(bundle, facts={**bundle.facts, "commands": result.judge.to_dict()}))
     total, error = result.evaluation.total, result.evaluation.calibration_error
     print(
         f"{target}: calibrated on {len(rows) + len(noises)} recordings, {len(result.evaluation.trials)} comparisons\n"

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asr.cli.guidance import BoostOption, LmOption, LmWeightOption, ThresholdOption, read_guides, read_phrases
+from asr.cli.guidance import (
+    BoostOption,
+    LmOption,
+    LmWeightOption,
+    ThresholdOption,
+    naming_inputs,
+    read_guides,
+    read_phrases,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +88,6 @@ def evaluate(
     """Error rates of a model; with --phrases, those of commands."""
     from rich.console import Console
 
-    from asr.cli.messages import naming
     from asr.recognizer import SHIPPED
 
     said = read_phrases(phrases or [])
@@ -96,7 +103,7 @@ def evaluate(
         from asr.recognizer import Recognizer
 
         bundle, guides = read_guides(model, lm, lm_weight, boost)
-        with naming("--model" if model else ""):
+        with naming_inputs(model):
             named = {PHRASES: said} if said else None
             return Recognizer(
                 bundle, threads=threads, beam=beam, phrases=named, threshold=threshold,
@@ -211,12 +218,15 @@ def transcribe_rows(
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("transcribing", total=len(rows))
 
-        def done(_: Utterance, answer: Result | CepstraError) -> None:
+        utterances = [utterance for _, utterance in rows]
+        manifests = {id(utterance): path for path, utterance in rows}
+
+        def done(utterance: Utterance, answer: Result | CepstraError) -> None:
             progress.advance(task)
             if isinstance(answer, CepstraError):
-                console.print(Text(str(answer)), soft_wrap=True)
+                where = f"{manifests[id(utterance)]}:{utterance.line}"
+                console.print(Text(f"{where}: {answer}"), soft_wrap=True)
 
-        utterances = [utterance for _, utterance in rows]
         transcripts = transcribe_all(transcriber, utterances, done=done)
     failures: list[Failure] = []
     heard: list[Heard] = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from asr.cli.messages import naming
+from asr.errors import CepstraError, PhrasesError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from asr.bundle import Bundle
     from asr.phrases import PhraseSet
@@ -46,6 +48,18 @@ def read_phrases(files: Sequence[Path]) -> PhraseSet | None:
 
     with naming("--phrases"):
         return merged([PhraseSet.read(file) for file in files])
+
+
+@contextmanager
+def naming_inputs(model: Path | None) -> Iterator[None]:
+    """Errors in the block are about phrases or the model, and say first which option gave them."""
+    try:
+        with naming("--model" if model else ""):
+            yield
+    except CepstraError as error:
+        if isinstance(error.__cause__ or error, PhrasesError):
+            raise CepstraError(f"--phrases {error.__cause__ or error}") from error
+        raise
 
 
 def check_together(phrases: Sequence[Path], threshold: float | None, lm: Path | None, boost: Path | None) -> None:

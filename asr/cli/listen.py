@@ -17,6 +17,7 @@ from asr.cli.guidance import (
     LmWeightOption,
     ThresholdOption,
     check_together,
+    naming_inputs,
     read_guides,
     read_phrases,
 )
@@ -95,7 +96,7 @@ def listen(
             with naming("--phrases"):
                 check_variables(said)
         bundle, guides = read_guides(model, lm, lm_weight, boost)
-        with naming("--model" if model else ""):
+        with naming_inputs(model):
             recognizer = Recognizer(bundle, threads=threads, beam=beam, phrases=said, threshold=threshold, **guides)
         listener = Listener(recognizer, pause_seconds=pause / 1000)
         with _sound(source, form, device) as sound:

@@ -17,6 +17,7 @@ from asr.cli.guidance import (
     LmWeightOption,
     ThresholdOption,
     check_together,
+    naming_inputs,
     read_guides,
     read_phrases,
 )
@@ -159,7 +160,7 @@ def transcribe(
     from asr.recognizer import Recognizer
 
     options = arguments()
-    with naming("--model" if model else ""):
+    with naming_inputs(model):
         recognizer = Recognizer(threads=threads, **options)
     if transcribe_with(recognizer.transcribe_each, recordings, format_, alone=alone):
         raise typer.Exit(1)

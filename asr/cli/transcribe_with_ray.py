@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asr.cli.guidance import naming_inputs
 from asr.cli.messages import complain, in_options, naming
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def transcribe_with_ray(
     from asr.recognizer import DEFAULT_BUNDLE, Recognizer
 
     options = recognizer()
-    with naming("--model" if read["model"] else ""):
+    with naming_inputs(read["model"][0] if read["model"] else None):
         Recognizer(threads=1, **options)  # what is wrong with them is said here, not by every worker
     raw = options["raw"]
     given = {key: paths for key, paths in {**read, "model": read["model"] or [DEFAULT_BUNDLE]}.items() if paths}

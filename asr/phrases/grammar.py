@@ -1,61 +1,25 @@
-"""Intents, lists and rules as read from a file, and bound together: names found, words normalised, limits kept."""
+"""Intents, lists and rules bound together: names found, words normalised, limits kept."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from asr.phrases import nodes
+from asr.phrases.definitions import AnyOrder, Either, ListRef, Mark, Numbers, Row, RuleRef, Text, walk
 from asr.phrases.faults import FaultyError, nearest, shown
-from asr.phrases.leftovers import untagged, unused, walk
-from asr.phrases.nodes import AnyOrder, Choice, Either, ListRef, Mark, Place, Row, RuleRef, Text
+from asr.phrases.leftovers import untagged, unused
 from asr.phrases.ranges import is_range, parse_range, spoken
 from asr.text import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from asr.phrases.nodes import Draft, Node, Scalar
+    from asr.phrases.definitions import Definitions, Draft, Entry, Template
+    from asr.phrases.nodes import Choice, Node, Place, Scalar
 
 MAX_WORDS: Final = 100  # of a sentence
 MAX_LETTERS: Final = 50  # of a word
 MAX_NESTING: Final = 80  # nodes within each other, rules included
-
-
-class Template(NamedTuple):
-    """A sentence template, or one of a rule's."""
-
-    draft: Draft
-    written: str
-    place: Place
-
-
-class Entry(NamedTuple):
-    """A list's entry: what is said and what it means. value None: the words that were said."""
-
-    draft: Draft
-    value: Scalar | None
-    place: Place
-
-
-class Numbers(NamedTuple):
-    """A list's range of numbers."""
-
-    numbers: range
-    place: Place
-
-
-@dataclass
-class Definitions:
-    """A phrase file as it was read, whatever its kind."""
-
-    language: str
-    list_remedy: str = "write it below lists:"  # where there is none
-    rule_remedy: str = "write it below rules:"
-    intents: dict[str, list[Template]] = field(default_factory=dict)
-    lists: dict[str, list[Entry | Numbers]] = field(default_factory=dict)
-    rules: dict[str, list[Template]] = field(default_factory=dict)
-    around: list[Template] = field(default_factory=list)  # what may be said before and after every sentence
 
 
 class Sentence(NamedTuple):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from asr.phrases.definitions import Definitions, Entry, Mark, Numbers, Row, Template
 from asr.phrases.faults import FaultyError, shown
-from asr.phrases.grammar import Definitions, Entry, Numbers, Template
-from asr.phrases.nodes import Mark, Row
 from asr.phrases.ranges import numbers
 from asr.phrases.yaml_file import check_name, entry, language_of, template
 from asr.phrases.yaml_tree import Items, Pairs, Text, mapping, refuse_others, scalar

@@ -10,9 +10,9 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
+from asr.phrases.definitions import Definitions, Mark, RuleRef, Template, Text
 from asr.phrases.faults import FaultyError, shown
-from asr.phrases.grammar import Definitions, Template
-from asr.phrases.nodes import Mark, Place, RuleRef, Text
+from asr.phrases.nodes import Place
 from asr.phrases.template import Sign, Space, Token, parse
 
 if TYPE_CHECKING:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asr.phrases.nodes import AnyOrder, Either, ListRef, Mark, Row, RuleRef, Text
+from asr.phrases.definitions import Either, Entry, ListRef, Mark, RuleRef, Text, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from asr.phrases.grammar import Definitions
-    from asr.phrases.nodes import Draft
+    from asr.phrases.definitions import Definitions, Draft
 
 
 def unused(definitions: Definitions) -> tuple[str, ...]:
     """Lists and rules that no sentence comes to, in the order of the file, as they are told."""
-    from asr.phrases.grammar import Entry  # noqa: PLC0415 (it imports this module)
-
     waiting = [template.draft for templates in definitions.intents.values() for template in templates]
     waiting += [template.draft for template in definitions.around]
     lists: set[str] = set()
@@ -54,13 +49,3 @@ def _has(draft: Draft, *kinds: type[Draft]) -> bool:
 
 def _words(draft: Draft) -> str:
     return " ".join(part.raw.strip() for part in walk(draft) if isinstance(part, Text) and part.raw.strip())
-
-
-def walk(draft: Draft) -> Iterator[Draft]:
-    """A draft and all its parts."""
-    stack = [draft]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, Row | Either | AnyOrder):
-            stack += reversed(node.items)

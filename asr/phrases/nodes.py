@@ -1,6 +1,6 @@
-"""What a template says, as a tree: first as it was written, then bound, with every list and rule in its place.
+"""What a template says, as a tree: bound, with every list and rule in its place.
 
-A bound tree knows its own facts (longest sentence, whether it may be left out, …), which are worked out from those of
+The tree knows its own facts (longest sentence, whether it may be left out, …), which are worked out from those of
 its parts when it is made: nothing walks a tree to refuse it. Rules are shared, not copied: the tree is a graph.
 """
 
@@ -23,63 +23,6 @@ class Place(NamedTuple):
 
     line: int
     column: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Text:
-    """Words as they were written, not normalised yet."""
-
-    raw: str
-    place: Place
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ListRef:
-    """{name} or {name:slot}; the name may be a range of numbers."""
-
-    name: str
-    slot: str
-    place: Place
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class RuleRef:
-    """<name>"""
-
-    name: str
-    place: Place
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Mark:
-    """Says nothing, and fills a slot."""
-
-    slot: str
-    value: Scalar
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Row:
-    """Parts one after the other, as written."""
-
-    items: tuple[Draft, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Either:
-    """One of the parts, as written."""
-
-    items: tuple[Draft, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class AnyOrder:
-    """All the parts, in any order, as written."""
-
-    items: tuple[Draft, ...]
-
-
-Draft: TypeAlias = Text | ListRef | RuleRef | Mark | Row | Either | AnyOrder
 
 
 class Facts(NamedTuple):

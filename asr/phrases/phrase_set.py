@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from asr.errors import PhrasesError
+from asr.files import JSGF_NAMES, YAML_NAMES
 from asr.phrases.chart import Chart
 from asr.phrases.faults import FaultyError, shown
 from asr.phrases.grammar import bind
@@ -28,7 +29,8 @@ from audio.identify import is_other_sound, is_wave
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from asr.phrases.grammar import Definitions, Grammar
+    from asr.phrases.definitions import Definitions
+    from asr.phrases.grammar import Grammar
     from asr.phrases.grammar import Sentence as Template
     from asr.phrases.nodes import Node, Scalar
     from asr.phrases.token_graph import TokenGraph
@@ -229,9 +231,9 @@ def text_of(path: str | Path) -> str:
 
 def _definitions(text: str, name: str, language: str) -> Definitions:
     suffix = Path(name).suffix.lower()
-    if suffix in (".jsgf", ".gram") or HEADER.match(text):
+    if suffix in JSGF_NAMES or HEADER.match(text):
         return read_jsgf(text, language)
-    if suffix in (".yaml", ".yml", ".json") or _YAML.search(text):
+    if suffix in YAML_NAMES or _YAML.search(text):
         root = mapping(read_tree(text), "the file", FORM)
         return read_home_assistant(root, language) if is_home_assistant(root) else read_own(root, language)
     return read_lines(text, language)

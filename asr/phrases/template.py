@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from asr.phrases.definitions import AnyOrder, Draft, Either, ListRef, Mark, Row, RuleRef, Text
 from asr.phrases.faults import FaultyError, shown
-from asr.phrases.nodes import AnyOrder, Draft, Either, ListRef, Mark, Place, Row, RuleRef, Text
+from asr.phrases.nodes import Place
 from asr.phrases.ranges import is_range
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from asr.phrases.definitions import Definitions, Template
 from asr.phrases.faults import FaultyError, shown
-from asr.phrases.grammar import Definitions, Template
 from asr.phrases.nodes import Place
 from asr.phrases.template import Written, read_template
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from asr.phrases.definitions import Definitions, Entry, Numbers, Template
 from asr.phrases.faults import FaultyError, shown
-from asr.phrases.grammar import Definitions, Entry, Numbers, Template
 from asr.phrases.ranges import is_range, parse_range
 from asr.phrases.template import NAME, read_template
 from asr.phrases.yaml_tree import Items, Pairs, Text, mapping, refuse_others, scalar

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import tempfile
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -19,12 +17,14 @@ from asr.service import commands, health, openai, page_routes, refusals, vosk, w
 from asr.service.gate import Gate
 from asr.service.metrics import Metrics
 from asr.service.pool import Pool
+from asr.service.spool import spool
 from asr.service.state import State
 from asr.service.store import NAME, PhraseStore, Stored
 from asr.service.wyoming import serve_wyoming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from asr.service.settings import Settings
 
@@ -38,15 +38,15 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with tempfile.TemporaryDirectory(prefix="cepstra-") as folder:
+        with spool() as folder:
             phrases = PhraseStore(None if settings.state is None else settings.state / "phrases")
             given = [_read(file) for file in settings.phrases]
-            pool = Pool(settings, phrases, metrics, Path(folder))
+            pool = Pool(settings, phrases, metrics, folder)
             await pool.start()
             try:
                 for name, text in given:
                     phrases.put(await _checked(pool, name, text))
-                app.state.service = State(settings, metrics, phrases, pool, Path(folder))
+                app.state.service = State(settings, metrics, phrases, pool, folder)
                 app.state.transcriber = pool
                 async with _wyoming(settings, pool, metrics):
                     yield

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from asr.errors import SynthesisError
+from asr.files import JSGF_NAMES, YAML_NAMES
 from asr.phrases import PhraseSet
 from asr.phrases.covering import covering
 from asr.text import normalise
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 MAX_COUNT: Final = 1_000_000  # utterances: their names have six digits
 MOST_SENTENCES: Final = 100_000  # of a phrase file, that are all said where no number is asked for
 MAX_BYTES: Final = 1 << 26
-_SUFFIXES: Final = {".txt", ".tsv", ".yaml", ".yml", ".json", ".jsonl", ".jsgf", ".gram"}
-_PHRASES: Final = {".yaml", ".yml", ".json", ".jsgf", ".gram"}
+_PHRASES: Final = {*YAML_NAMES, *JSGF_NAMES}
+_SUFFIXES: Final = {".txt", ".tsv", ".jsonl", *_PHRASES}
 _TEMPLATE: Final = re.compile(r"[()\[\]{}<>|]")
 _YAML_OR_JSGF: Final = re.compile(r"^(?:intents\s*:|#JSGF)", re.MULTILINE)
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")

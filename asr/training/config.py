@@ -97,6 +97,11 @@ class OptimiserConfig:
         _refuse(f"optimiser.accumulate is {self.accumulate}; use 1 or more", unless=self.accumulate >= 1)
 
 
+def usual_warmup(steps: int) -> int:
+    """optimiser.warmup_steps of a run of so many steps where nothing is stated."""
+    return min(OptimiserConfig.warmup_steps, max(0, steps // 10))
+
+
 @dataclass(frozen=True)
 class LossConfig:
     """What is minimised: (1 - w) cross-entropy + w CTC, both in nats per token."""

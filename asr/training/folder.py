@@ -7,7 +7,7 @@ import json
 import shutil
 import zipfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
@@ -15,8 +15,9 @@ import yaml
 from asr.errors import ConfigError, TrainingError
 from asr.files import write_atomically
 from asr.lock import locked
-from asr.training.config import TrainConfig
+from asr.training.config import TrainConfig, usual_warmup
 from asr.training.console import rank, say
+from asr.training.refusals import inner_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ class Folder:
         if restart or not self.last.exists():
             return None
         if rank() == 0:
-            changed = ", ".join(_differences(_with_defaults(old, _plain(TrainConfig())), _plain(config)))
+            changed = ", ".join(_changed(_with_defaults(old), _plain(config)))
             if changed:
                 raise ConfigError(
                     f"{self.path}: holds a run with other settings ({changed}); choose another output, or --restart"
@@ -155,20 +156,40 @@ class Folder:
             file.unlink(missing_ok=True)
 
 
-def _plain(config: TrainConfig) -> dict[str, Any]:
+def _plain(settings: Any) -> Any:  # noqa: ANN401  a dataclass, a tuple of them, or a value
     """As YAML would give it back."""
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(config)))
-    return plain
+    return json.loads(json.dumps(settings, default=asdict))
 
 
-def _with_defaults(old: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+def _with_defaults(old: dict[str, Any], kind: type = TrainConfig) -> dict[str, Any]:
     """What an earlier version wrote, with the settings that it didn't know as they are unless stated."""
-    return defaults | {
-        key: _with_defaults(value, defaults[key])
-        if isinstance(value, dict) and isinstance(defaults.get(key), dict)
-        else value
-        for key, value in old.items()
-    }
+    found = dict(old)
+    for field in fields(kind):
+        value, inner = old.get(field.name), inner_settings(kind, field.name)
+        if field.name in old:
+            if inner and isinstance(value, dict):
+                found[field.name] = _with_defaults(value, inner)
+            elif inner and isinstance(value, list):
+                found[field.name] = [_with_defaults(item, inner) if isinstance(item, dict) else item for item in value]
+        elif field.default_factory is not MISSING:
+            found[field.name] = _plain(field.default_factory())
+        elif field.default is not MISSING:
+            found[field.name] = _plain(field.default)
+    return found
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Names of the settings that differ, but for those that follow from others."""
+    names = _differences(old, new)
+    warmup = "optimiser.warmup_steps"
+    if "steps" in names and warmup in names and all(_warms_up_as_usual(settings) for settings in (old, new)):
+        names.remove(warmup)
+    return names
+
+
+def _warms_up_as_usual(settings: dict[str, Any]) -> bool:
+    steps, optimiser = settings["steps"], settings["optimiser"]
+    return isinstance(steps, int) and isinstance(optimiser, dict) and optimiser["warmup_steps"] == usual_warmup(steps)
 
 
 def _differences(old: object, new: object, name: str = "") -> list[str]:

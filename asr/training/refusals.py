@@ -24,13 +24,19 @@ def refuse_unknown(values: dict[str, Any], where: str = "", kind: type = TrainCo
     for key, value in values.items():
         if key not in known:
             raise ConfigError(f"{where}unknown setting {prefix}{key}; {_hint(str(key), known, prefix)}")
-        if isinstance(value, bool) and get_type_hints(kind)[key] in (int, float):  # which Python takes for 0 or 1
-            what = "whole number" if get_type_hints(kind)[key] is int else "number"
-            raise ConfigError(f"{where}setting {prefix}{key}: {str(value).lower()} is not a {what}")
-        inner = _inner(kind, key)
+        _refuse_switch(value, get_type_hints(kind)[key], f"{where}setting {prefix}{key}")
+        inner = inner_settings(kind, key)
         for item in value if isinstance(value, list) else [value]:
             if inner and isinstance(item, dict):
                 refuse_unknown(item, where, inner, f"{prefix}{key}.")
+
+
+def _refuse_switch(value: object, wanted: Any, what: str) -> None:  # noqa: ANN401  a type, or tuple[int, ...]
+    """Raise ConfigError for true or false, which Python takes for 1 or 0, where numbers are wanted."""
+    numbers = [kind for kind in (wanted, *get_args(wanted)) if kind in (int, float)]
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, bool) and numbers:
+            raise ConfigError(f"{what}: {str(item).lower()} is not a {'whole number' if int in numbers else 'number'}")
 
 
 def _hint(key: str, known: list[str], prefix: str) -> str:
@@ -47,7 +53,7 @@ def _hint(key: str, known: list[str], prefix: str) -> str:
 def _everywhere(kind: type = TrainConfig, prefix: str = "", end: str = "") -> Iterator[tuple[str, str]]:
     """Each setting's own name, and how it is written from the top: optimiser.betas, stages=[{steps: …}]."""
     for field in fields(kind):
-        inner = _inner(kind, field.name)
+        inner = inner_settings(kind, field.name)
         yield field.name, f"{prefix}{field.name}{end}"
         if inner and "tuple" in str(field.type):
             yield from _everywhere(inner, f"{prefix}{field.name}=[{{", ": …}]")
@@ -55,7 +61,7 @@ def _everywhere(kind: type = TrainConfig, prefix: str = "", end: str = "") -> It
             yield from _everywhere(inner, f"{prefix}{field.name}.")
 
 
-def _inner(kind: type, name: str) -> type | None:
+def inner_settings(kind: type, name: str) -> type | None:
     """The dataclass that a setting holds, or a list of which."""
     hint = get_type_hints(kind)[name]
     return next((t for t in (hint, *get_args(hint)) if isinstance(t, type) and is_dataclass(t)), None)

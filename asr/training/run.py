@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from asr.model.config import PRESETS
 from asr.tokenizer import Tokenizer
 from asr.training.advice import advice
 from asr.training.batches import BatchStream
+from asr.training.config import TrainConfig
 from asr.training.console import near, say
 from asr.training.corpus import Packed, load, shared, usable
 from asr.training.folder import Folder
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from asr.training.checkpoint import Trained
-    from asr.training.config import TrainConfig
 
 
 def train(config: TrainConfig, *, restart: bool = False) -> Path:
@@ -57,9 +57,9 @@ def _train(config: TrainConfig, folder: Folder, signals: Signals, *, restart: bo
     if last and folder.report.exists() and folder.best.exists():
         say(f"{folder.path}: this run is finished, its model is {near(folder.best)}; --restart begins anew")
         return folder.best
-    training, validation, augmenter = _load(config)
-    tokenizer, config, source = _start(config, training, last)
-    training, validation = _usable(training, validation, tokenizer, augmenter, config)
+    sounds, augmenter = _load(config)
+    tokenizer, config, source = _start(config, sounds.training, last)
+    training, validation = _usable(sounds, tokenizer, augmenter, config)
     stream = BatchStream(
         training, config.data, config.stages, augmenter, accumulate=config.optimiser.accumulate, seed=config.seed,
         world=config.devices,
@@ -94,7 +94,15 @@ def _check_files(config: TrainConfig) -> None:
         raise ConfigError(f"setting start_from: no such file: {config.start_from}; give best.ckpt of a run's folder")
 
 
-def _load(config: TrainConfig) -> tuple[Packed, Packed, Augmenter]:
+class _Sounds(NamedTuple):
+    """What the manifests name."""
+
+    training: Packed
+    validation: Packed
+    silences: Packed
+
+
+def _load(config: TrainConfig) -> tuple[_Sounds, Augmenter]:
     _check_files(config)
     cache = Path(config.data.cache)
     training = load(config.data.train, cache, config.language, "training")
@@ -105,6 +113,7 @@ def _load(config: TrainConfig) -> tuple[Packed, Packed, Augmenter]:
             f"{both[0].audio_filepath} and {len(both) - 1} other utterances of the validation are in the training data "
             "too; take them out of one"
         )
+    silences = load(config.data.silences, cache, config.language, "silences")
     noises = load(config.data.noises, cache, config.language, "noise")
     rooms = load(config.data.rooms, cache, config.language, "rooms")
     augmenter = Augmenter(
@@ -112,7 +121,7 @@ def _load(config: TrainConfig) -> tuple[Packed, Packed, Augmenter]:
         [noises.samples(i) for i in range(len(noises))],
         [rooms.samples(i) for i in range(len(rooms))],
     )
-    return training, validation, augmenter
+    return _Sounds(training, validation, silences), augmenter
 
 
 def _start(config: TrainConfig, training: Packed, last: Path | None) -> tuple[Tokenizer, TrainConfig, Trained | None]:
@@ -137,11 +146,16 @@ def _start(config: TrainConfig, training: Packed, last: Path | None) -> tuple[To
 
 
 def _kept(config: TrainConfig, source: Trained) -> Iterator[str]:
-    """A line for each setting of the model that was stated, as it differs from its preset, and doesn't count."""
-    usual, its = PRESETS[config.preset].to_dict(), source.model.config.to_dict()
-    for name, value in config.model.to_dict().items():
-        if name != "dropout" and value not in (usual[name], its[name]):
-            yield f"setting model.{name}: the model of {config.start_from} has {its[name]}, and keeps it"
+    """A line for each setting that was stated, as it differs from what is usual, and doesn't count."""
+    pieces = source.tokenizer.vocab_size
+    for heading, asked, usual, its in (
+        ("model.", config.model.to_dict(), PRESETS[config.preset].to_dict(), source.model.config.to_dict()),
+        ("front_end.", config.front_end.to_dict(), MfccSpec().to_dict(), source.model.spec.to_dict()),
+        ("", {"vocab_size": config.vocab_size}, {"vocab_size": TrainConfig.vocab_size}, {"vocab_size": pieces}),
+    ):
+        for name, value in asked.items():
+            if name != "dropout" and value not in (usual[name], its[name]):
+                yield f"setting {heading}{name}: the model of {config.start_from} has {its[name]}, and keeps it"
 
 
 def measure_spread(data: Packed, spec: MfccSpec, most: int = 1000) -> tuple[float, ...]:
@@ -156,10 +170,11 @@ def measure_spread(data: Packed, spec: MfccSpec, most: int = 1000) -> tuple[floa
     return tuple(float(s) if s > 1e-6 else 1.0 for s in spread.round(5))
 
 
-def _usable(
-    training: Packed, validation: Packed, tokenizer: Tokenizer, augmenter: Augmenter, config: TrainConfig
-) -> tuple[Packed, Packed]:
-    """Both without what can't be learnt from, the training data also when it is played fast and its start is lost."""
+def _usable(sounds: _Sounds, tokenizer: Tokenizer, augmenter: Augmenter, config: TrainConfig) -> tuple[Packed, Packed]:
+    """Training data, with silences, and validation data: without what can't be learnt from.
+
+    Of the training data that is also what can't when it is played fast and its start is lost.
+    """
     spec, model = config.front_end, config.model
     fastest = max((1.0, *(config.augmentation.speed_factors if config.augmentation.speed_probability else ())))
 
@@ -167,12 +182,13 @@ def _usable(
         return model.memory_length(spec.frames(samples))
 
     training = usable(
-        training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training"
+        sounds.training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training"
     )
     if config.data.silences:
-        silences = load(config.data.silences, Path(config.data.cache), config.language, "silences")
-        training = training.with_more(usable(silences, tokenizer, config.data, positions, "silences", silent=True))
-    validation = usable(validation, tokenizer, config.data, positions, "validation")
+        training = training.with_more(
+            usable(sounds.silences, tokenizer, config.data, positions, "silences", silent=True)
+        )
+    validation = usable(sounds.validation, tokenizer, config.data, positions, "validation")
     evenly = np.linspace(0, len(validation) - 1, min(config.data.max_validation, len(validation)))
     if len(evenly) < config.devices:
         raise ConfigError(f"setting devices: {config.devices} can't share {len(evenly)} validation utterances")

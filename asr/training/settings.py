@@ -13,7 +13,7 @@ from asr.errors import CepstraError, ConfigError
 from asr.files import real_path
 from asr.model.config import PRESETS
 from asr.settings_file import fault, parse_yaml, read_settings
-from asr.training.config import DataConfig, OptimiserConfig, TrainConfig
+from asr.training.config import DataConfig, TrainConfig, usual_warmup
 from asr.training.refusals import refuse_unknown
 
 _PATHS = ("manifest", "cache", "output", "start_from")  # settings that name files
@@ -53,8 +53,9 @@ def build(values: dict[str, Any]) -> TrainConfig:
         values["model"] = PRESETS[name].to_dict() | model
     steps, optimiser = values.get("steps", TrainConfig.steps), values.get("optimiser", {})
     if isinstance(steps, int) and isinstance(optimiser, dict):
-        fewer = min(OptimiserConfig.warmup_steps, max(0, steps // 10))
-        values["optimiser"] = {"warmup_steps": fewer} | {k: v for k, v in optimiser.items() if v is not None}
+        values["optimiser"] = {"warmup_steps": usual_warmup(steps)} | {
+            k: v for k, v in optimiser.items() if v is not None
+        }
     try:
         return _adapter().validate_python(values)
     except ValidationError as error:

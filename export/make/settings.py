@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from asr.asked import check_asked, digest_of
 from asr.errors import ConfigError
-from asr.files import make_folder, real_path, write_atomically
+from asr.files import real_path, write_atomically
 from asr.lock import locked
 from asr.manifest import read_manifest
 from asr.recognizer import DEFAULT_WEIGHTS
@@ -122,8 +122,12 @@ class Workshop:
     @contextmanager
     def begun(self, settings: MakeSettings, say: Callable[[str], None], *, restart: bool) -> Iterator[None]:
         """Keep other runs out, and remember what is asked for. Raises ConfigError where that was something else."""
-        make_folder(self.path.parent, ConfigError)
-        with locked(self.path, "make", ConfigError, say):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path, "make", ConfigError, say))
+            except OSError as error:
+                fault = f"{self.path}: can't be written ({error.strerror})"
+                raise ConfigError(f"{fault}; name another folder with --work") from None
             asked = settings.to_dict()
             old = self._old()
             if old is None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile as sf
 
+from asr.bundle import write_bundle
 from asr.recognizer import Recognizer
 from audio.reading import read_audio
 from tests.asr.listening import RATE, SAMPLES
@@ -125,3 +126,11 @@ def bundle(toy: tuple[Trained, Bundle]) -> Bundle:
 def recognizer(bundle: Bundle) -> Recognizer:
     """Of the toy, which hears words in everything."""
     return Recognizer(bundle, speech_detection=False)
+
+
+@pytest.fixture(scope="module")
+def model(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of the toy's bundle."""
+    path = tmp_path_factory.mktemp("model") / "toy.cepstra"
+    write_bundle(path, bundle)
+    return path

@@ -83,7 +83,7 @@ def test_back_ends_take_turns() -> None:
 
     class Stub:
         def __init__(self, name: str, seconds: list[float]) -> None:
-            self.name, self.seconds = name, iter(seconds)
+            self.name, self.threads, self.seconds = name, 1, iter(seconds)
 
         def run(self, _path: Path) -> Run:
             order.append(self.name)
@@ -91,7 +91,7 @@ def test_back_ends_take_turns() -> None:
 
     stubs = [Stub("one", [9, 9, 9, 1, 2, 3]), Stub("two", [9, 9, 9, 4, 6, 12])]
     rounds: list[int] = []
-    one, two = measure(cast("list[Timed]", stubs), Path("clip.wav"), threads=1, seconds=2.0, runs=3, done=rounds.append)
+    one, two = measure(cast("list[Timed]", stubs), Path("clip.wav"), seconds=2.0, runs=3, done=rounds.append)
     assert order == ["one", "two"] * (WARM_UP + 3)
     assert sum(rounds) == WARM_UP + 3
     assert [each.seconds for each in one.runs] == [1, 2, 3]  # what warmed up isn't counted
@@ -102,7 +102,7 @@ def test_the_model_that_ships_is_timed_as_it_transcribes(tmp_path: Path) -> None
     bundle = read_bundle(DEFAULT_BUNDLE)
     path = tmp_path / "clip.wav"
     shipped_sound().write(path, 2.0)
-    timed = Timed("onnxruntime", bundle, OnnxBackend(bundle, 1))
+    timed = Timed("onnxruntime", bundle, OnnxBackend(bundle, 1), 1)
     found = timed.run(path)
     assert found.text == Recognizer(bundle, threads=1).transcribe(path).text != ""
     assert [each.kind for each in found.calls][:2] == ["encode", "step"]
@@ -121,7 +121,7 @@ def test_pieces_of_a_long_recording_are_counted(tmp_path: Path) -> None:
     bundle = read_bundle(DEFAULT_BUNDLE)
     path = tmp_path / "clip.wav"
     shipped_sound().write(path, 25.0)
-    latency = Latency("onnxruntime", 1, 25.0, (Timed("", bundle, OnnxBackend(bundle, 1)).run(path),))
+    latency = Latency("onnxruntime", 1, 25.0, (Timed("", bundle, OnnxBackend(bundle, 1), 1).run(path),))
     figures = latency.to_dict(bundle, None)
     assert figures["pieces"] >= 3  # none is longer than 10 s
     assert figures["decoded_seconds"] == pytest.approx(sum(latency.decoded) / 16000, abs=1e-3)
@@ -131,9 +131,20 @@ def test_pieces_of_a_long_recording_are_counted(tmp_path: Path) -> None:
 def test_resampling_is_timed_where_there_is_some(tmp_path: Path) -> None:
     for rate, resampled in ((16000, False), (44100, True)):
         soundfile.write(tmp_path / "clip.wav", np.zeros(rate), rate)
-        found = front_stages(tmp_path / "clip.wav", 16000)
+        found = front_stages(tmp_path / "clip.wav", 16000, 1)
         assert found["read"] > 0
         assert (found["resample"] > 1e-5) is resampled
+
+
+def test_looking_for_speech_takes_no_time_of_its_own_beside_the_encoder(tmp_path: Path) -> None:
+    shipped_sound().write(tmp_path / "clip.wav", 2.0)
+    shipped_sound().write(tmp_path / "long.wav", 25.0)  # several pieces are looked through first
+    assert (
+        front_stages(tmp_path / "clip.wav", 16000, 1)["speech"]
+        > 1e-4
+        > front_stages(tmp_path / "clip.wav", 16000, 2)["speech"]
+    )
+    assert front_stages(tmp_path / "long.wav", 16000, 2)["speech"] > 1e-3
 
 
 def test_a_timed_back_end_answers_as_the_other() -> None:

@@ -92,7 +92,7 @@ def test_alternatives_are_commands_and_not_wordings(toy: tuple[Trained, Bundle])
     assert [a.evidence[EVIDENCE.index("lead")] for a in meaning.alternatives] == [2.0, -2.0]
     assert meaning.confidence == meaning.alternatives[0].confidence
     meaning, best = understand(found, witness, phrases, bundle.tokenizer, replace(UNCALIBRATED, threshold=1.1))
-    assert (meaning.command, best, meaning.rejected) == (None, None, "unknown-command")
+    assert (meaning.command, best, meaning.rejected) == (None, found[0], "unknown-command")
     assert len(meaning.alternatives) == 2
     meaning, best = understand([], witness, phrases, bundle.tokenizer, UNCALIBRATED)
     assert (meaning.command, best, meaning.rejected, meaning.confidence) == (None, None, "too-short", 0.0)

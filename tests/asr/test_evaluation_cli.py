@@ -95,7 +95,7 @@ def test_a_bad_file_is_reported_and_the_rest_goes_on(manifest: Path, tmp_path: P
     figures, report = tmp_path / "figures.json", tmp_path / "report.html"
     code, out, err = run(Heard({"a.wav": "light on", "c.wav": "stop"}), [manifest], json=figures, report=report)
     assert code == 1
-    assert err == "b.wav: is not sound; convert it first\n"
+    assert err == f"{manifest}:2: b.wav: is not sound; convert it first\n"
     assert "Not transcribed, and in no figure: 1" in out
     page = json.loads(figures.read_text(encoding="utf-8"))
     assert page["run"]["failures"] == [{"name": "b.wav", "message": "b.wav: is not sound; convert it first"}]

@@ -13,7 +13,6 @@ import pytest
 import soundfile
 from typer.testing import CliRunner
 
-from asr.bundle import write_bundle
 from asr.cli import main
 from asr.cli.commands import app
 from asr.errors import CepstraError, ConfigError, GuidanceError
@@ -30,13 +29,6 @@ if TYPE_CHECKING:
     from asr.training.checkpoint import Trained
 
     Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def model(toy: tuple[Trained, Bundle], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "toy.cepstra"
-    write_bundle(path, toy[1])
-    return path
 
 
 @pytest.fixture(scope="module")

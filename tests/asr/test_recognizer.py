@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from asr.bundle import Bundle
-    from asr.recognizer import Source
     from asr.results import Result
+    from asr.source import Source
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_manifests" / "samples"
 

@@ -11,15 +11,16 @@ import pytest
 import soundfile
 
 from asr.errors import AudioError, CepstraError
-from asr.recognizer import GROUP_FILES, QUICK_BYTES, Interrupted, Recognizer
+from asr.recognizer import GROUP_FILES, Interrupted, Recognizer
+from asr.source import QUICK_BYTES
 from tests.asr.recognising import RATE, Samples, noise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from asr.bundle import Bundle
-    from asr.recognizer import Source
     from asr.search.backend import Memory
+    from asr.source import Source
 
 
 def test_a_bad_file_costs_no_other_its_answer(recognizer: Recognizer, tmp_path: Path) -> None:

@@ -184,6 +184,27 @@ def test_other_settings_are_refused_by_name(finished: TrainConfig) -> None:
         train(other)
 
 
+def test_what_follows_from_another_setting_is_not_named(finished: TrainConfig) -> None:
+    settings = yaml.safe_load((Path(finished.output) / "config.yaml").read_text())
+    settings["optimiser"].pop("warmup_steps")
+    for steps, named in ((70, r"steps"), (settings["steps"], None)):
+        other = build({**settings, "steps": steps, "stages": [{}]})
+        usual = replace(finished, optimiser=build({**settings, "stages": [{}]}).optimiser, stages=other.stages)
+        folder = Folder(Path(finished.output))
+        folder.begin(usual, restart=False)
+        try:
+            if named is None:
+                assert folder.goes_on_from(other, restart=False) == folder.last
+                continue
+            with pytest.raises(ConfigError, match=rf"other settings \({named}\)"):
+                folder.goes_on_from(other, restart=False)
+            stated = replace(other, optimiser=replace(other.optimiser, warmup_steps=3))
+            with pytest.raises(ConfigError, match=r"other settings \(optimiser\.warmup_steps, steps\)"):
+                folder.goes_on_from(stated, restart=False)
+        finally:
+            folder.begin(finished, restart=False)
+
+
 def test_a_run_of_an_earlier_version_that_knew_fewer_settings_goes_on(finished: TrainConfig, tmp_path: Path) -> None:
     shutil.copytree(finished.output, tmp_path / "run")
     config = replace(finished, output=str(tmp_path / "run"))
@@ -194,6 +215,8 @@ def test_a_run_of_an_earlier_version_that_knew_fewer_settings_goes_on(finished: 
         for name in path[:-1]:
             inner = inner[name]
         del inner[path[-1]]
+    for item, name in ((old["data"]["train"][0], "repeat"), (old["stages"][-1], "augment")):
+        del item[name]  # in lists as well
     settings.write_text(yaml.safe_dump(old))
     assert train(config) == tmp_path / "run" / "best.ckpt"
     with pytest.raises(ConfigError, match=r"other settings \(validation_beam\)"):
@@ -258,12 +281,21 @@ def test_starting_from_a_model_takes_all_of_it(
 
     monkeypatch.setattr(Recogniser, "on_fit_start", see)
     model = {"d_model": 64, "dropout": 0.3}  # the shape is the model's, the dropout the run's
-    changes: Settings = {"start_from": str(start), "steps": 1, "model": model, "vocab_size": 99}
+    front_end = {"n_cepstra": 13, "high_hz": 7000.0}
+    changes: Settings = {
+        "start_from": str(start), "steps": 1, "model": model, "vocab_size": 99, "front_end": front_end,
+    }  # fmt: skip
     optimiser = {"learning_rate": 1e-9, "warmup_steps": 1, "weight_decay": 0}
     train(chirp_config(**changes, optimiser=optimiser))
     before, after = read_checkpoint(start), read_checkpoint(tmp_path / "run" / "best.ckpt")
-    kept = f"setting model.d_model: the model of {start} has {before.model.config.d_model}, and keeps it"
-    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("setting model.")] == [kept]
+    its = {
+        "model.d_model": before.model.config.d_model,
+        "front_end.n_cepstra": before.model.spec.n_cepstra,
+        "front_end.high_hz": before.model.spec.high_hz,
+        "vocab_size": before.tokenizer.vocab_size,
+    }
+    kept = [f"setting {name}: the model of {start} has {value}, and keeps it" for name, value in its.items()]
+    assert sorted(line for line in capsys.readouterr().err.splitlines() if "keeps it" in line) == sorted(kept)
     assert after.tokenizer == before.tokenizer
     assert after.model.spec == before.model.spec
     assert after.model.config == replace(before.model.config, dropout=0.3)

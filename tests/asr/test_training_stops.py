@@ -26,7 +26,7 @@ from asr.training.checkpoint import read_checkpoint
 from asr.training.config import TrainConfig
 from asr.training.corpus import Packed
 from asr.training.module import Recogniser
-from asr.training.run import _usable, train
+from asr.training.run import _Sounds, _usable, train
 from asr.training.saving import StoppedError
 from asr.training.signals import SignalledError, Signals
 from audio.augmentation import AugmentationConfig, Augmenter
@@ -259,8 +259,9 @@ def test_text_must_fit_however_the_sound_is_varied(chirp_config: Config) -> None
             (),
             np.array([(0, 0, n), (0, 0, 9000)]),
         )
-        assert len(_usable(data, data, tokenizer, Augmenter(plain.augmentation), plain)[0]) == kept_plain
-        training, validation = _usable(data, data, tokenizer, Augmenter(config.augmentation), config)
+        sounds = _Sounds(data, data, data)
+        assert len(_usable(sounds, tokenizer, Augmenter(plain.augmentation), plain)[0]) == kept_plain
+        training, validation = _usable(sounds, tokenizer, Augmenter(config.augmentation), config)
         assert len(training) == 1  # played faster, its start cut off, it is too short
         assert len(validation) == kept_plain
 

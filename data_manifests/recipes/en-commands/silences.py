@@ -1,7 +1,8 @@
 """Sounds without a word, to be learnt from as such: `silences.py NOISE.jsonl HEARD.jsonl HELD.jsonl`.
 
-Folds 4 and 5 of ESC's and every other of the long recordings are held out: from them the recogniser learns where to
-draw its line. What is learnt from comes whole and as a second or two about the loudest place: words are as short.
+Folds 4 and 5 of ESC's and every other of the long recordings are held out, to see what becomes of noise that wasn't
+learnt from. The line between words and noise is drawn with all of them. What is learnt from comes whole and as a second
+or two about the loudest place: words are as short.
 """
 
 from __future__ import annotations

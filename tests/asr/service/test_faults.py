@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 IDLE, UPLOAD = 1.0, 3.0  # seconds
-SECRETS = re.compile(r'Traceback|File \\?"|/site-packages|cepstra-[a-z0-9_]{8}/|\.upload|bundle-\d|/asr/')
+SECRETS = re.compile(r'Traceback|File \\?"|/site-packages|cepstra-serve-[a-z0-9_]{8}/|\.upload|bundle-\d|/asr/')
 BROKEN = 240  # recordings
 CASES = 240  # for each of the document's operations, half of them against what it says
 LONGEST = 40.0  # seconds, for all of them

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.bundle import write_bundle
 from asr.cli import main
 from asr.recognizer import Recognizer
 
@@ -18,20 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from asr.bundle import Bundle
     from asr.results import Result
-    from asr.training.checkpoint import Trained
 
     Run = Callable[..., tuple[int, str, str]]
 
 RATE = 16000
-
-
-@pytest.fixture(scope="module")
-def model(toy: tuple[Trained, Bundle], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "toy.cepstra"
-    write_bundle(path, toy[1])
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,25 @@ SAMPLES = Path(__file__).resolve().parents[4] / "data_manifests" / "samples"
 NAMES = ("wake_me_up_at_nine_twenty_this_evening", "five_five_two_eight_five", "computer_speed_up")
 
 
+class Hanging:
+    """What is awaited before an answer and never comes; notes what is cancelled meanwhile."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[Urgency] = []
+
+    async def __call__(self, urgency: Urgency) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            self.cancelled.append(urgency)
+            raise
+
+
+@pytest.fixture
+def hanging() -> Hanging:
+    return Hanging()
+
+
 class StandIn:
     """A Transcriber of one recogniser in a thread. `before` is awaited before each answer, and may refuse it."""
 

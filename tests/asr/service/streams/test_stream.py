@@ -295,21 +295,15 @@ def test_the_loop_goes_on_while_much_is_worked_off(stand_in: Any, size: int) -> 
     assert len(ticks) > 30
 
 
-def test_cancelling_takes_the_guess_from_the_queue(stand_in: Any, talk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_takes_the_guess_from_the_queue(
+    stand_in: Any, talk: Any, hanging: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream, "PARTIAL_SECONDS", 0.0)
-    cancelled: list[Urgency] = []
-
-    async def hang(urgency: Urgency) -> None:
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            cancelled.append(urgency)
-            raise
 
     async def tell(_: str) -> None: ...
 
     async def converse() -> None:
-        stand_in.before = hang
+        stand_in.before = hanging
         conversation = await Conversation.begin(stand_in, PcmInflow(FORM, "it"), on_partial=tell)
         data = as_bytes(talk[: 2 * RATE])
         for at in range(0, len(data), 3200):
@@ -320,4 +314,4 @@ def test_cancelling_takes_the_guess_from_the_queue(stand_in: Any, talk: Any, mon
         await asyncio.sleep(0)
 
     asyncio.run(converse())
-    assert cancelled == [Urgency.PARTIAL]
+    assert hanging.cancelled == [Urgency.PARTIAL]

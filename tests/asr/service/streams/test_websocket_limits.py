@@ -78,16 +78,7 @@ def test_who_sends_nothing_is_let_go(serving: Any) -> None:
         asyncio.run(client(server.address))
 
 
-def test_a_client_that_goes_takes_its_question_with_it(serving: Any, stand_in: Any, talk: Any) -> None:
-    cancelled: list[Urgency] = []
-
-    async def hang(urgency: Urgency) -> None:
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            cancelled.append(urgency)
-            raise
-
+def test_a_client_that_goes_takes_its_question_with_it(serving: Any, stand_in: Any, talk: Any, hanging: Any) -> None:
     async def client(server: Any) -> None:
         connection = await websockets.connect(server.address + "/v1/stream")
         await connection.send('{"type": "start", "partial": false}')
@@ -98,10 +89,10 @@ def test_a_client_that_goes_takes_its_question_with_it(serving: Any, stand_in: A
         while server.state.streams:
             await asyncio.sleep(0.01)
 
-    stand_in.before = hang
+    stand_in.before = hanging
     with serving(websocket.router()) as server:
         asyncio.run(client(server))
-    assert cancelled == [Urgency.LIVE]
+    assert hanging.cancelled == [Urgency.LIVE]
 
 
 def test_half_a_frame_and_gone(serving: Any, talk: Any) -> None:
