@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from asr.cli.evaluate import Asked
     from asr.manifest.records import Utterance
-    from asr.phrases import PhraseSet
+    from asr.phrases import Command, PhraseSet
     from asr.results import Result
+
+# Fewer commands than either are told
+FEW: Final = 10
+SHARE: Final = 0.05  # of the texts
 
 
 class Commander(Protocol):
@@ -43,6 +47,8 @@ def evaluate_commands_with(
     nearest: also measure free decoding with the nearest sentence. Returns the exit code: 1 if an utterance couldn't be
     transcribed. Raises CepstraError where nothing can be measured.
     """
+    from rich.text import Text
+
     from asr.cli.evaluate import read_all, transcribe_rows, write_files
     from asr.cli.identity import digest_of
     from asr.cli.outputs import check_outputs
@@ -56,14 +62,16 @@ def evaluate_commands_with(
     beam = max(NARROWEST, asked.settings.get("beam", 1))
     asked = replace(asked, settings={**asked.settings, "beam": beam, "phrases": phrases.name})
     rows = read_all(asked.manifests, asked.limit)
+    meant = {id(utterance): phrases.command(utterance.text) for _, utterance in rows}
+    if doubt := _doubt([(utterance.text, meant[id(utterance)]) for _, utterance in rows], asked, phrases):
+        asked.err.print(Text(doubt), soft_wrap=True)
     nearby = Nearest(phrases) if nearest else None
     recogniser = commander()
     asked = replace(asked, digest=digest_of(recogniser))
     heard, run = transcribe_rows(_Held(recogniser), rows, asked)
-    meant = [phrases.command(each.utterance.text) for each in heard]
     trials = [
-        Trial.of(each.name, each.group, each.utterance.text, command, each.result.meaning)
-        for each, command in zip(heard, meant, strict=True)
+        Trial.of(each.name, each.group, each.utterance.text, meant[id(each.utterance)], each.result.meaning)
+        for each in heard
         if each.result.meaning is not None
     ]
     evaluation, beside = CommandEvaluation.of(trials), None
@@ -71,9 +79,7 @@ def evaluate_commands_with(
         read = {id(each.utterance) for each in heard}  # what couldn't be was said once
         free, _ = transcribe_rows(recogniser, [row for row in rows if id(row[1]) in read], asked)
         trials = [
-            nearby.trial(
-                each.name, each.group, each.utterance.text, phrases.command(each.utterance.text), each.result.text
-            )
+            nearby.trial(each.name, each.group, each.utterance.text, meant[id(each.utterance)], each.result.text)
             for each in free
         ]
         beside = CommandEvaluation.of(trials)
@@ -85,3 +91,23 @@ def evaluate_commands_with(
 
     write_files(asked, figures, lambda: command_report(evaluation, run, beside))
     return 1 if run.failures else 0
+
+
+def _doubt(said: Sequence[tuple[str, Command | None]], asked: Asked, phrases: PhraseSet) -> str:
+    """What to say where manifest and phrase file hardly belong together, and the figures would mean nothing; or "".
+
+    said: each row's text, which may be that of noise, and its command.
+    """
+    from asr.phrases.faults import shown
+    from asr.text import normalise
+
+    texts = [(text, command) for text, command in said if normalise(text, phrases.grammar.language)]
+    commands = sum(command is not None for _, command in texts)
+    if not texts or commands >= min(FEW, SHARE * len(texts)):
+        return ""
+    other = next(text for text, command in texts if command is None)
+    return (
+        f"{', '.join(map(str, asked.manifests))}: {commands} of {len(texts)} texts are sentences of {phrases.name} "
+        f"({shown(other)} is none), so the figures hardly say how well its commands are understood; give the phrase "
+        "file that belongs to these recordings, or recordings of its sentences"
+    )

@@ -197,6 +197,50 @@ def test_the_table(manifest: Path) -> None:
     assert "Free text and its nearest sentence: 50.0 % right, 50.0 % of the others taken for a command" in out
 
 
+@pytest.mark.parametrize(
+    ("texts", "commands"),
+    [
+        (["so it goes", "here and there"], 0),
+        (["so it goes"] * 30 + ["light on"], 1),  # one in 31 is no reason to measure them
+        (["", "so it goes", ""], 0),  # what says nothing is noise
+    ],
+)
+def test_recordings_of_other_sentences_are_told_before_anything_is_measured(
+    tmp_path: Path, texts: list[str], commands: int
+) -> None:
+    code, err = told(tmp_path / "other.jsonl", texts)
+    assert code == 0
+    spoken = sum(bool(text) for text in texts)
+    assert err == (
+        f"{tmp_path / 'other.jsonl'}: {commands} of {spoken} texts are sentences of {LIGHT.name} "
+        "('so it goes' is none), so the figures hardly say how well its commands are understood; "
+        "give the phrase file that belongs to these recordings, or recordings of its sentences\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["", ""],  # noise alone: how much of it is taken for commands
+        ["Light on!", "dim to 5", *["so it goes"] * 30],
+        ["light on"] * 10 + ["so it goes"] * 1000,  # commands enough, whatever stands beside
+    ],
+)
+def test_recordings_of_its_sentences_are_no_doubt(tmp_path: Path, texts: list[str]) -> None:
+    assert told(tmp_path / "mine.jsonl", texts) == (0, "")
+
+
+def told(manifest: Path, texts: list[str]) -> tuple[int, str]:
+    """Exit code, and what is said on standard error, of recordings with these texts."""
+    rows = [{"audio_filepath": f"{i}.wav", "duration": 1.0, "text": text} for i, text in enumerate(texts)]
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    err = io.StringIO()
+    commander = Commander({f"{i}.wav": ("light on", 0.9, True) for i in range(len(texts))})
+    consoles = Console(file=io.StringIO()), Console(file=err)
+    asked = Asked([manifest], "toy", {"beam": 1}, None, None, None, By.SOURCE, *consoles)
+    return evaluate_commands_with(lambda: commander, asked, LIGHT, nearest=False), err.getvalue()
+
+
 class Page(HTMLParser):
     """Tags that are open must be closed, in order."""
 
