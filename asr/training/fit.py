@@ -26,7 +26,7 @@ from asr.training.console import duration, near, rank, say
 from asr.training.module import Recogniser
 from asr.training.progress import Display
 from asr.training.qk_clip import QkClip
-from asr.training.report import finish
+from asr.training.report import finish, so_far, sources
 from asr.training.saving import KeepLast, StoppedError
 from asr.training.signals import SignalledError
 
@@ -72,6 +72,7 @@ def fit(
     with _quiet(), _loaders_ended():
         clips = [QkClip(config.optimiser.qk_clip)] if config.optimiser.qk_clip else []
         trainer = _trainer(config, [throughput, *shown, *clips, WorstBatchFirst(), keeper, saver])
+        module.story = lambda: {**so_far(trainer, data, throughput), "sources": sources(data)}
         begun = f"of {near(Path(config.start_from))}" if config.start_from else config.preset
         say(
             f"{len(data.train_data)} utterances, {duration(data.train_data.seconds().sum())}, "

@@ -22,7 +22,7 @@ from asr.training.saving import StoppedError
 from audio.spec_augment import SpecAugment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
@@ -40,6 +40,7 @@ class Recogniser(L.LightningModule):
         """earlier: what there is to say about the runs that this one goes on from."""
         super().__init__()
         self.config, self.tokenizer, self.earlier = config, tokenizer, list(earlier)
+        self.story: Callable[[], dict[str, Any]] = dict  # what there is to say about this run whenever it is saved
         self.model = Transformer(config.model, config.front_end, tokenizer.vocab_size)
         self.spec_augment = SpecAugment(config.spec_augment, config.front_end)
         self.search = SearchOptions(beam=config.validation_beam, ctc_weight=CTC_WEIGHT)
@@ -134,12 +135,14 @@ class Recogniser(L.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """What export needs beside the weights, as plain data: loading it executes nothing."""
+        training = self.story()
         checkpoint["cepstra"] = {
             "model": self.config.model.to_dict(),
             "front_end": self.config.front_end.to_dict(),
             "tokenizer": self.tokenizer.to_json(),
             "language": self.config.language,
             **({"earlier": self.earlier} if self.earlier else {}),
+            **({"training": training} if training else {}),
         }
 
 

@@ -44,7 +44,19 @@ def finish(trainer: L.Trainer, data: Data, folder: Folder, keeper: ModelCheckpoi
         "best_single_wer": round(best, 5),
         "averaged_wer": None if averaged is None else round(averaged, 5),
         "checkpoints": [name.name for name in names],
-        "steps": data.config.steps,
+        **so_far(trainer, data, throughput),
+    }
+    average(names, folder.best, training={**report, "sources": sources(data)})
+    text = told(report)
+    write_atomically(folder.report.with_suffix(".txt"), text, TrainingError)
+    write_atomically(folder.report, json.dumps(report, indent=2) + "\n", TrainingError)
+    say(f"{text}best model: {near(folder.best)}")
+
+
+def so_far(trainer: L.Trainer, data: Data, throughput: Throughput) -> dict[str, Any]:
+    """What there is to say about a run at any time of it: what it has learnt from, for how long, and where."""
+    return {
+        "steps": trainer.global_step,
         **throughput.report(),
         "hours_of_data": round(float(data.train_data.seconds().sum()) / 3600, 3),
         "utterances": len(data.train_data),
@@ -52,12 +64,11 @@ def finish(trainer: L.Trainer, data: Data, folder: Folder, keeper: ModelCheckpoi
         "precision": data.config.precision,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}",
     }
-    sources = sorted({u.source or "unnamed" for u in data.train_data.utterances})
-    average(names, folder.best, training={**report, "sources": sources})
-    text = told(report)
-    write_atomically(folder.report.with_suffix(".txt"), text, TrainingError)
-    write_atomically(folder.report, json.dumps(report, indent=2) + "\n", TrainingError)
-    say(f"{text}best model: {near(folder.best)}")
+
+
+def sources(data: Data) -> list[str]:
+    """The sets that its training data come from, by name."""
+    return sorted({u.source or "unnamed" for u in data.train_data.utterances})
 
 
 def told(report: dict[str, Any]) -> str:

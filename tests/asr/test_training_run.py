@@ -110,6 +110,23 @@ def test_the_report_says_what_was_measured(finished: TrainConfig) -> None:
     assert facts == {**report, "sources": ["unnamed"]}
 
 
+def test_every_checkpoint_tells_of_the_training_until_then(finished: TrainConfig) -> None:
+    folder = Path(finished.output)
+    whole = read_checkpoint(folder / "best.ckpt").facts["training"]
+    measured = {"validation_wer", "best_single_wer", "averaged_wer", "checkpoints"}  # once the run is finished
+    grows = {"steps", "wall_minutes", "hours_of_sound", "training_minutes", "x_real_time", "waiting_for_data"}
+    paths = [folder / "last.ckpt", *(folder / "checkpoints").iterdir()]
+    assert len(paths) == 3
+    for trained in map(read_checkpoint, paths):
+        facts = trained.facts["training"]
+        assert facts.keys() == whole.keys() - measured
+        assert {name: facts[name] for name in facts if name not in grows} == {
+            name: whole[name] for name in whole if name not in measured | grows
+        }
+        assert facts["steps"] == trained.steps
+        assert 0 <= facts["wall_minutes"] <= whole["wall_minutes"]
+
+
 def test_the_report_is_for_people() -> None:
     report = {
         "validation_wer": 0.06667, "best_single_wer": 0.08, "averaged_wer": 0.06667,

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from asr.bundle import read_bundle
+from asr.cli.commands import app
 from asr.errors import CepstraError, ConfigError, ManifestError, TrainingError
 from asr.manifest import Utterance
 from asr.tokenizer import Tokenizer
@@ -60,6 +63,31 @@ def test_a_loss_that_is_no_number_stops_before_it_spoils_the_weights(
     last = read_checkpoint(tmp_path / "run" / "last.ckpt")
     assert last.steps == 3
     assert all(torch.isfinite(value).all() for value in last.model.state_dict().values())
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_model_of_a_run_that_was_stopped_tells_of_its_training(
+    chirp_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Recogniser, *_: object) -> None:
+        if self.global_step == 3:
+            raise StoppedError("enough")
+
+    monkeypatch.setattr(Recogniser, "on_before_optimizer_step", stop)
+    with pytest.raises(StoppedError):
+        train(chirp_config(save_every=1))
+    last, bundle = tmp_path / "run" / "last.ckpt", tmp_path / "stopped.cepstra"
+    for arguments in (["export", str(last), "-o", str(bundle)], ["bundle", "show", str(bundle)]):
+        ended = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert ended.exit_code == 0
+    assert "training: 0.0 hours of data: unnamed" in ended.stdout.splitlines()
+    facts = read_bundle(bundle).facts["training"]
+    assert (facts["steps"], facts["utterances"]) == (3, 40)
+
+    monkeypatch.undo()
+    other = chirp_config(output=str(tmp_path / "other"), start_from=str(last), steps=2, optimiser={"warmup_steps": 0})
+    history = read_checkpoint(train(other)).history
+    assert [run["steps"] for run in history] == [3, 2]
 
 
 def test_a_disk_that_is_full_is_named_and_the_run_goes_on_once_there_is_room(
