@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from asr.phrases.definitions import Definitions, Mark, RuleRef, Template, Text
 from asr.phrases.faults import FaultyError, shown
 from asr.phrases.nodes import Place
-from asr.phrases.template import Sign, Space, Token, parse
+from asr.phrases.template import STAR, Sign, Space, Token, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +98,8 @@ class _Reader:
             place = self._place(lexeme.start())
             if lexeme["repeat"] is not None:
                 raise FaultyError(place, f"{lexeme[0]!r}: any number of times; write out how often it may be said")
+            if lexeme["quoted"] and "*" in lexeme["quoted"]:
+                raise FaultyError(self._place(self._text.index("*", lexeme.start())), STAR)
             if lexeme["sign"] == "=":
                 raise FaultyError(place, "a second '='; end the rule before with ;")
             if lexeme["sign"] is not None:

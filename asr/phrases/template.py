@@ -23,11 +23,13 @@ MAX_DEPTH: Final = 20  # brackets within brackets
 MAX_MEMBERS: Final = 8  # of a permutation: twice the states with each
 MAX_SPELLINGS: Final = 1000  # of a word that is put together of brackets
 
-_BRACKETS: Final = re.compile(r"[()\[\]{}<>|;\\]")
+_SIGNS: Final = re.compile(r"[()\[\]{}<>|;\\*]")  # that are no words
+# Of JSGF and of regular expressions; or a key, or "times", for which there are words
+STAR: Final = "'*' isn't read, neither as any number of times nor as a word; write out what is said"
 _CLOSING: Final = {"(": ")", "[": "]"}
 NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 _LEXEME: Final = re.compile(
-    r"(?P<space>\s+)|\{(?P<list>[^{}]*)\}|<(?P<rule>[^<>]*)>|(?P<sign>[()\[\]|;])|(?P<text>[^\s()\[\]{}<>|;\\]+)"
+    r"(?P<space>\s+)|\{(?P<list>[^{}]*)\}|<(?P<rule>[^<>]*)>|(?P<sign>[()\[\]|;])|(?P<text>[^\s()\[\]{}<>|;\\*]+)"
 )
 
 
@@ -118,6 +120,8 @@ def _list_ref(inside: str, place: Place) -> ListRef:
 def _stray(sign: str) -> str:
     if sign == "\\":
         return "a backslash: brackets can't be spoken, and so not escaped; write what is said"
+    if sign == "*":
+        return STAR
     if sign in "{<":
         return f"{sign!r} is never closed; close it, or write what is said"
     return f"{sign!r} closes nothing; take it away, or write what is said"
@@ -125,7 +129,7 @@ def _stray(sign: str) -> str:
 
 def read_template(written: Written, *, empty_alternatives: bool = False) -> Draft:
     """A template to its tree; raises FaultyError as `parse` does."""
-    if not _BRACKETS.search(written.text):
+    if not _SIGNS.search(written.text):
         return Text(written.text.strip(), written.at(len(written.text) - len(written.text.lstrip())))
     return parse(tokens(written), empty_alternatives=empty_alternatives)
 

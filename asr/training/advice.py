@@ -31,7 +31,7 @@ def advice(config: TrainConfig, training: Packed, tokenizer: Tokenizer, stream: 
             yield f"setting stages.{number + 1}: the run ends after {steps} steps, before this stage begins"
             break
     if config.start_from is None:
-        yield from _vocabulary(config.vocab_size, training, tokenizer)
+        yield from _vocabulary(config, training, tokenizer)
     passes = steps * config.optimiser.accumulate / len(stream.plan(len(config.stages) - 1, 0))
     if passes < 1:
         yield f"setting steps: {steps} come to {passes:.2f} passes over the training data: not all of it is heard"
@@ -42,8 +42,8 @@ def advice(config: TrainConfig, training: Packed, tokenizer: Tokenizer, stream: 
         )
 
 
-def _vocabulary(asked: int, training: Packed, tokenizer: Tokenizer) -> Iterator[str]:
-    real = tokenizer.vocab_size
+def _vocabulary(config: TrainConfig, training: Packed, tokenizer: Tokenizer) -> Iterator[str]:
+    asked, real = config.vocab_size, tokenizer.vocab_size
     if real < asked:
         yield (
             f"setting vocab_size: the vocabulary has {real} pieces and not {asked}, since no others come twice in the "
@@ -54,4 +54,5 @@ def _vocabulary(asked: int, training: Packed, tokenizer: Tokenizer) -> Iterator[
         yield (
             f"setting vocab_size: each of the {real} pieces comes {times:.1f} times in the training texts on average; "
             "from so little text fewer are learnt sooner: try 40"
+            + (", and model.halve_after=0 for as many places as letters need" if config.model.halves else "")
         )

@@ -125,12 +125,13 @@ def usable(
     what: str,
     *,
     silent: bool = False,
+    remedy: str = "",
 ) -> Packed:
     """Without utterances that can't be learnt from; says how many and why.
 
     silent: those with text are what can't be learnt from, and not those without.
     positions: number of samples -> the fewest CTC positions that they may come to. CTC needs one for each token and one
-    more between equal ones.
+    more between equal ones. remedy: what is advised where many utterances have too much text for theirs.
     Raises TrainingError where no utterance is left.
     """
     wrong = "with text" if silent else "without text"
@@ -152,7 +153,7 @@ def usable(
     if left_out:
         say(f"{what}: left out of {len(data)} utterances: {left_out}")
         if why[_CROWDED] > len(data) * CROWDED_SHARE:
-            say(f"{what}: {_CROWDED}: a larger vocab_size needs fewer tokens, model.halve_after=0 leaves more places")
+            say(f"{what}: {_CROWDED}: {remedy}")
     if not kept:
         raise TrainingError(f"{what}: no utterance can be used ({left_out}); see `cepstra manifest check`")
     return data.take(np.array(kept, np.int64))

@@ -181,15 +181,29 @@ def _usable(sounds: _Sounds, tokenizer: Tokenizer, augmenter: Augmenter, config:
     def positions(samples: int) -> int:
         return model.memory_length(spec.frames(samples))
 
+    remedy = _more_places(config)
     training = usable(
-        sounds.training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training"
-    )
+        sounds.training, tokenizer, config.data, lambda n: positions(augmenter.min_length(n, fastest)), "training",
+        remedy=remedy,
+    )  # fmt: skip
     if config.data.silences:
         training = training.with_more(
             usable(sounds.silences, tokenizer, config.data, positions, "silences", silent=True)
         )
-    validation = usable(sounds.validation, tokenizer, config.data, positions, "validation")
+    validation = usable(sounds.validation, tokenizer, config.data, positions, "validation", remedy=remedy)
     evenly = np.linspace(0, len(validation) - 1, min(config.data.max_validation, len(validation)))
     if len(evenly) < config.devices:
         raise ConfigError(f"setting devices: {config.devices} can't share {len(evenly)} validation utterances")
     return training, validation.take(evenly.astype(np.int64))
+
+
+def _more_places(config: TrainConfig) -> str:
+    """What gives a text of many tokens the positions that it needs, of what isn't set already."""
+    if config.start_from:  # with its tokens and its shape
+        return f"so it is with the model of {config.start_from}; without start_from, other settings of the model count"
+    remedies = ["a larger vocab_size needs fewer tokens"]
+    if config.model.halves:
+        remedies.append("model.halve_after=0 leaves more places")
+    elif config.model.stride > 1:
+        remedies.append(f"model.stride={config.model.stride - 1} leaves more places")
+    return ", ".join(remedies)

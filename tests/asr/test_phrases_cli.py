@@ -45,6 +45,24 @@ def test_the_example_of_the_page(lights: Path) -> None:
     assert ran.stdout.splitlines() == promised
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [("a.txt", "go\nturn on* the light\n", "2:8"), ("a.yaml", "intents:\n  a: 'turn on* the light'\n", "2:14")],
+)
+def test_what_would_be_left_out_silently_is_refused_with_its_place(
+    tmp_path: Path, name: str, content: str, place: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    for command in (["phrases", "check", name], ["transcribe", "--phrases", name, "none.wav"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "asr", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        option = "" if command[0] == "phrases" else "--phrases "
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert ended.stderr.startswith(f"cepstra: {option}{name}:{place}: '*' isn't read, ")
+        assert len(ended.stderr.splitlines()) == 1
+
+
 def test_check(lights: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _cepstra(monkeypatch, "phrases", "check", lights, "--samples", 3) == 0
     printed = capsys.readouterr().out.splitlines()

@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from asr.manifest import Utterance
+from asr.phrases import PhraseSet
+from asr.tokenizer import Tokenizer
 from asr.training.config import TrainConfig
+from asr.training.corpus import Packed
+from asr.training.run import _Sounds, _usable
 from asr.training.settings import build, load_config
+from audio.augmentation import Augmenter
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TEXT = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
@@ -49,6 +56,19 @@ def test_the_table_is_there() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_are_settings(example: str) -> None:
     assert build(yaml.safe_load(example)) != TrainConfig()
+
+
+def test_the_quick_start_keeps_sentences_as_they_are_usually_said() -> None:
+    config = build(yaml.safe_load(next(example for example in EXAMPLES if example.startswith("# my.yaml"))))
+    texts = PhraseSet.read(ROOT / "data_manifests" / "phrases" / "player.yaml").samples(40)
+    seconds = [len(text) / 17 for text in texts]  # letters a second: brisk, and not unusual
+    where = np.array([(0, 0, round(16000 * s)) for s in seconds])
+    rows = tuple(Utterance(Path(f"{i}.wav"), s, text) for i, (text, s) in enumerate(zip(texts, seconds, strict=True)))
+    data = Packed(rows, tuple(texts), np.ones(len(texts)), (), where)
+    tokenizer, augmenter = Tokenizer.train(texts, config.vocab_size), Augmenter(config.augmentation)
+    assert len(_usable(_Sounds(data, data, data), tokenizer, augmenter, config)[0]) == len(texts)
+    halved = replace(config, model=replace(config.model, halve_after=2))
+    assert len(_usable(_Sounds(data, data, data), tokenizer, augmenter, halved)[0]) <= len(texts) / 2
 
 
 RECIPES = sorted(p for p in (ROOT / "data_manifests/recipes").rglob("*.yaml") if p.name != "prompts.yaml")

@@ -218,6 +218,9 @@ def test_too_many_pieces_for_little_text_are_told() -> None:
     (line,) = lines_of(config, [" ".join(words)] * 2)
     times = float(re.match(r"setting vocab_size: each of the 60 pieces comes ([\d.]+) times", line)[1])  # type: ignore[index]
     assert 20 * 2 / 60 <= times < 10  # each word has a piece at least
+    assert line.endswith("try 40, and model.halve_after=0 for as many places as letters need")
+    (line,) = lines_of(build({"vocab_size": 60, "steps": 10, "model": {"halve_after": 0}}), [" ".join(words)] * 2)
+    assert line.endswith("try 40")
     assert lines_of(config, [" ".join(words)] * 100) == []
     assert lines_of(replace(config, start_from="a.ckpt"), [" ".join(words)] * 2) == []  # its vocabulary comes with it
 

@@ -266,6 +266,36 @@ def test_text_must_fit_however_the_sound_is_varied(chirp_config: Config) -> None
         assert len(validation) == kept_plain
 
 
+PIECES = "a larger vocab_size needs fewer tokens"
+
+
+@pytest.mark.parametrize(
+    ("changes", "remedy"),
+    [
+        ({"model": {"halve_after": 1}}, f"{PIECES}, model.halve_after=0 leaves more places"),
+        ({"model": {"halve_after": 0}}, f"{PIECES}, model.stride=2 leaves more places"),
+        ({"model": {"halve_after": 0, "stride": 1}}, PIECES),
+        (
+            {"start_from": "a.ckpt"},
+            "so it is with the model of a.ckpt; without start_from, other settings of the model count",
+        ),
+    ],
+)
+def test_text_that_does_not_fit_has_a_remedy_that_is_none_yet(
+    chirp_config: Config, capsys: pytest.CaptureFixture[str], changes: Settings, remedy: str
+) -> None:
+    config = chirp_config(start_from=changes.get("start_from"))
+    config = replace(config, model=replace(config.model, **changes.get("model", {})))
+    texts = ("ab" * 99, "a")
+    where = np.array([(0, 0, 16000)] * 2)
+    data = Packed((Utterance(Path("a"), 1, ""),) * 2, texts, np.ones(2), (), where)
+    _usable(_Sounds(data, data, data), Tokenizer.train(["ab"], 40), Augmenter(config.augmentation), config)
+    told = capsys.readouterr().err.splitlines()
+    for what in ("training", "validation"):
+        assert f"{what}: left out of 2 utterances: 1 with more text than their frames can carry" in told
+        assert f"{what}: with more text than their frames can carry: {remedy}" in told
+
+
 def test_too_little_memory_is_told_before_the_first_step(chirp_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
