@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,10 @@ class Bundle:
     name: str = "unnamed"
     precision: str = "float32"  # of the weights: float32 or float16
     facts: dict[str, Any] = field(default_factory=dict)  # training data, licence, measured error rates, export
+
+    def without_graphs(self) -> Bundle:
+        """The same but for the graphs, megabytes that nobody needs once a runtime has taken them over."""
+        return replace(self, encoder=b"", decoder=b"")
 
 
 def write_bundle(path: str | Path, bundle: Bundle) -> None:

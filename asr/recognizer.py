@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, overload
 import numpy as np
 
 from asr import given
-from asr.beside import beside
+from asr.beside import Beside
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
 from asr.hearing import UNTAUGHT, Ear, Speech, evidence_of_speech, sounds_throughout, speech_in
@@ -90,7 +90,7 @@ class Recognizer:
         speech_detection: bool = True,
         backend: Backend | None = None,
     ) -> None:
-        """bundle: a path, or one that was read; None is the model that ships.
+        """bundle: a path, or one that was read; None is the model that ships. What is read here is kept without graphs.
 
         threads: of the CPU; with more than one, a short recording is looked through for speech while it is encoded
         already. beam: hypotheses kept, 1 is greedy. ctc_weight: CTC's share in the score, 0 to 1;
@@ -113,13 +113,14 @@ class Recognizer:
         self._raw: RawFormat | None = given.instance("raw", raw, RawFormat, "give a RawFormat, or None")
         self._channel = None if channel is None else given.whole_number("channel", channel, 0, otherwise=", or None")
         self._detects = given.switch("speech_detection", speech_detection)
+        read_here = not isinstance(bundle, Bundle)
         if not isinstance(bundle, Bundle):
             wanted = "give the path of a bundle, one that was read, or None"
             bundle = read_bundle(Path(DEFAULT_BUNDLE if bundle is None else given.path("bundle", bundle, wanted)))
-        self.bundle = bundle
         self.options = SearchOptions(beam=beam, ctc_weight=share)
         given.having("backend", backend, ("encode", "step"))
-        self._backend: Backend = OnnxBackend(self.bundle, self._threads) if backend is None else backend
+        self._backend: Backend = OnnxBackend(bundle, self._threads) if backend is None else backend
+        self.bundle = bundle.without_graphs() if read_here else bundle
         self._hold(phrases, threshold, lm, lm_weight, boost)
         self._ear = Ear.of(self.bundle)
 
@@ -340,7 +341,7 @@ class Recognizer:
         if not (self._threads > 1 and self._detects and len(pieces) == 1 and sounds_throughout(pieces[0], rate)):
             return [speech_in(samples, rate, detect=self._detects) for samples in pieces], None
         (samples,) = pieces
-        looking = beside(partial(speech_in, samples, rate, detect=True))
+        looking = Beside(partial(speech_in, samples, rate, detect=True))
         memory = self._backend.encode([samples])
         speech = looking.result()
         whole = speech is not None and (speech.start, speech.end) == (0, len(samples))

@@ -98,6 +98,8 @@ def open_session(graph: bytes, name: str, threads: int) -> ort.InferenceSession:
         session = ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
         for value in (*session.get_inputs(), *session.get_outputs()):
             _ = value.name, value.shape  # names that are no Unicode fail only here
+        if hasattr(session, "_model_bytes"):  # kept for another provider to begin with, of which there is none
+            session._model_bytes = b""  # noqa: SLF001
     except Exception as error:  # noqa: BLE001  onnxruntime's own exceptions share no base but this
         reason = " ".join(str(error).split())
         raise BundleError(f"{name}: ONNX Runtime refuses it: {reason}; export it again") from None

@@ -14,11 +14,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import soxr
 
 from audio.errors import AudioError, AudioWarning, TooLongError
 from audio.identify import is_other_sound, is_wave, refuse
-from audio.libsndfile import SndfileReader
 from audio.pcm import HIGHEST_RATE, LOWEST_RATE, Extent, PcmReader, RawFormat
 from audio.riff import wave_extent
 from audio.sources import Source, Window, opened, unusable
@@ -27,6 +25,7 @@ from audio.stored import StoredSamples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import soxr
     from numpy.typing import NDArray
 
 __all__ = [
@@ -162,6 +161,8 @@ def _reader(window: Window, raw: RawFormat | None) -> Iterator[_Reader]:
     elif is_wave(head) and (extent := wave_extent(window)) is not None:
         reader = PcmReader(window, extent)
     elif is_wave(head) or is_other_sound(head):
+        from audio.libsndfile import SndfileReader  # noqa: PLC0415  3 MB, and a moment, that plain WAV needs not
+
         reader = SndfileReader(window)
         if not LOWEST_RATE <= reader.sample_rate <= HIGHEST_RATE:
             fault = f"a sample rate of {reader.sample_rate} Hz, outside {LOWEST_RATE} to {HIGHEST_RATE} Hz"
@@ -222,7 +223,7 @@ def _resampled(
     """Frames start … start+count, mono, at sample_rate: (N,)."""
     start, count = part
     rate = reader.sample_rate
-    resampler = None if rate == sample_rate else soxr.ResampleStream(rate, sample_rate, 1, dtype="float32")
+    resampler = None if rate == sample_rate else _resampler(rate, sample_rate)
     block = max(1, _BLOCK // reader.channels)
     samples = _Samples(
         block if count is None else math.ceil(count * sample_rate / rate) + 1, held_seconds * sample_rate
@@ -254,6 +255,12 @@ def _resampled(
     if (promised - done) / rate > _TOLERANCE and not reader.warnings:
         reader.warnings.append(f"it promises {promised / rate:.2f} s of sound, {done / rate:.2f} s are there")
     return samples.all()
+
+
+def _resampler(rate: int, wanted: int) -> soxr.ResampleStream:
+    import soxr  # noqa: PLC0415  what has the model's rate needs none
+
+    return soxr.ResampleStream(rate, wanted, 1, dtype="float32")
 
 
 class _Samples:

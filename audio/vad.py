@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import soxr
 from numpy.typing import NDArray
 
 from audio.errors import AudioError
@@ -102,6 +101,8 @@ def find_speech(samples: Array, sample_rate: int) -> tuple[list[tuple[int, int]]
     if sample_rate == RATE:
         chunks = probabilities(samples)
         return spans(chunks, len(samples)), certainty(chunks)
+    import soxr  # noqa: PLC0415  what has the detector's rate needs none
+
     chunks = probabilities(soxr.resample(samples, sample_rate, RATE))
     scale = sample_rate / RATE
     found = spans(chunks, math.ceil(len(samples) / scale))
@@ -233,7 +234,7 @@ def _session() -> Any:  # noqa: ANN401  ONNX Runtime has no types
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the network is too small to be shared out
-    options.enable_mem_pattern = False  # one would be kept for each length
+    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # what each length needs would be kept
     return onnxruntime.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
 
 

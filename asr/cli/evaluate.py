@@ -100,10 +100,13 @@ def evaluate(
         )
 
     def recognizer() -> Recognizer:
-        from asr.recognizer import Recognizer
+        from asr.bundle import Bundle, read_bundle
+        from asr.recognizer import DEFAULT_BUNDLE, Recognizer
 
         bundle, guides = read_guides(model, lm, lm_weight, boost)
         with naming_inputs(model):
+            if not isinstance(bundle, Bundle):  # whose graphs the recogniser then keeps: figures hold their digest
+                bundle = read_bundle(bundle or DEFAULT_BUNDLE)
             named = {PHRASES: said} if said else None
             return Recognizer(
                 bundle, threads=threads, beam=beam, phrases=named, threshold=threshold,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asr.bundle import read_bundle
 from asr.evaluation.commands import CommandEvaluation, Trial
 from asr.evaluation.run import Run
 from asr.evaluation.scoring import score
 from asr.manifest import read_manifest
-from asr.recognizer import Recognizer
+from asr.recognizer import DEFAULT_BUNDLE, Recognizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ def measure(
 ) -> Figures:
     """Over all recordings of the manifests; None is the model that ships."""
     rows = [row for manifest in manifests for row in read_manifest(manifest)]
+    bundle = read_bundle(DEFAULT_BUNDLE) if bundle is None else bundle
     recognizer = Recognizer(bundle, phrases={_NAME: phrases})
     trials: list[Trial] = []
     texts: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
@@ -73,9 +75,8 @@ def measure(
             if command.meaning is not None:
                 trials.append(Trial.of(str(row.audio_filepath), _group(row), row.text, meant, command.meaning))
         progress(start + len(part), len(rows))
-    graphs = recognizer.bundle.encoder, recognizer.bundle.decoder
     heard = Run(
-        recognizer.bundle.name, tuple(map(str, manifests)), "source", {"threads": 2, "phrases": phrases.name},
+        bundle.name, tuple(map(str, manifests)), "source", {"threads": 2, "phrases": phrases.name},
         sum(row.duration for row in rows), wall, (),
     )  # fmt: skip
     return Figures(
@@ -84,7 +85,7 @@ def measure(
         _wer(texts[True]),
         _wer(texts[False]),
         _milliseconds(recognizer, rows),
-        sum(map(len, graphs)) / 1e6,
+        (len(bundle.encoder) + len(bundle.decoder)) / 1e6,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from asr.beside import beside
+from asr.beside import Beside
 from asr.bundle import read_bundle
 from asr.errors import CepstraError
 from asr.hearing import speech_in
@@ -111,14 +111,14 @@ def test_what_fails_beside_is_told_as_ever(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_task_beside_answers_or_raises_and_leaves_no_thread() -> None:
     before = threading.active_count()
-    answers = [beside(lambda n=n: n * n) for n in range(20)]  # type: ignore[misc]
-    assert [answer.result(10) for answer in answers] == [n * n for n in range(20)]
+    answers = [Beside(lambda n=n: n * n) for n in range(20)]  # type: ignore[misc]
+    assert [answer.result() for answer in answers] == [n * n for n in range(20)]
 
     def fails() -> None:
         raise KeyError("reason")
 
     with pytest.raises(KeyError, match="reason"):
-        beside(fails).result(10)
+        Beside(fails).result()
     for thread in threading.enumerate():
         if thread.name == "beside":
             thread.join(10)

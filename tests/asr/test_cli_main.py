@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from asr.bundle import write_bundle
-from asr.cli import commands, main
+from asr.cli import main, running
 from asr.errors import CepstraError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
         def app(**_settings: object) -> None:
             raise error
 
-        monkeypatch.setattr(commands, "app", app)
+        monkeypatch.setattr(running, "application", lambda _wanted: app)
 
     return fail_with
 
@@ -161,7 +161,7 @@ def test_closed_streams_are_no_fault(closed: str) -> None:
 
 
 def test_starting_loads_little() -> None:
-    script = "import sys, asr.cli.commands; print(*{name.partition('.')[0] for name in sys.modules})"
+    script = "import sys, asr.cli.running, asr.cli.commands; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert "typer" in loaded
     assert not set(loaded) & {"numpy", "onnxruntime", "tokenizers", "soundfile", "soxr", "rich", "torch", "yaml"}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from asr.cli.commands import run
+from asr.cli.running import run
 from asr.errors import PhrasesError
 from asr.phrases import PhraseSet
 from asr.phrases.alike import pairs, sounds

@@ -296,6 +296,39 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
     assert not loaded & {*trainers, "pydantic", "yaml", "tensorboard", "rich"}
 
 
+@pytest.mark.parametrize(("name", "rate"), [("a.wav", RATE), ("a.wav", 44100), ("a.flac", RATE)])
+def test_a_command_loads_what_its_sound_needs(bundle: Bundle, tmp_path: Path, name: str, rate: int) -> None:
+    """Each of them costs megabytes and a moment: on a small board that is what a command waits for."""
+    write_bundle(tmp_path / "toy.cepstra", bundle)
+    soundfile.write(tmp_path / name, noise(0.5), rate)
+    script = """
+import sys
+from asr.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+    command = ["transcribe", str(tmp_path / name), "--model", str(tmp_path / "toy.cepstra"), "--no-speech-detection"]
+    ran = subprocess.run([sys.executable, "-c", script, *command], check=True, capture_output=True, text=True)
+    loaded = set(ran.stderr.split())
+    assert ("soundfile" in loaded) is name.endswith("flac")
+    assert ("soxr" in loaded) is (rate != RATE)
+    assert "onnxruntime" in loaded
+    assert not loaded & {"concurrent.futures", "numpy.random", "asr.cli.train", "asr.cli.export", "asr.evaluation"}
+
+
+def test_graphs_are_in_memory_once(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "toy.cepstra"
+    write_bundle(path, bundle)
+    read = Recognizer(path, speech_detection=False)
+    assert read.bundle == replace(bundle, encoder=b"", decoder=b"")
+    given = Recognizer(bundle, speech_detection=False)
+    assert given.bundle is bundle  # its owner's to keep
+    clip = noise(1.0)
+    assert read.transcribe(clip) == given.transcribe(clip)
+
+
 @shipped
 def test_the_model_that_ships_hears_words_where_they_are_in_long_sound() -> None:
     recognizer = Recognizer()
