@@ -15,6 +15,7 @@ import yaml
 from asr.errors import ConfigError, TrainingError
 from asr.files import write_atomically
 from asr.lock import locked
+from asr.model.config import PRESETS
 from asr.training.config import TrainConfig, usual_warmup
 from asr.training.console import rank, say
 from asr.training.refusals import inner_settings
@@ -180,16 +181,19 @@ def _with_defaults(old: dict[str, Any], kind: type = TrainConfig) -> dict[str, A
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Names of the settings that differ, but for those that follow from others."""
-    names = _differences(old, new)
-    warmup = "optimiser.warmup_steps"
-    if "steps" in names and warmup in names and all(_warms_up_as_usual(settings) for settings in (old, new)):
-        names.remove(warmup)
-    return names
+    follow = _as_they_follow(old) & _as_they_follow(new)
+    return [name for name in _differences(old, new) if name not in follow]
 
 
-def _warms_up_as_usual(settings: dict[str, Any]) -> bool:
-    steps, optimiser = settings["steps"], settings["optimiser"]
-    return isinstance(steps, int) and isinstance(optimiser, dict) and optimiser["warmup_steps"] == usual_warmup(steps)
+def _as_they_follow(settings: dict[str, Any]) -> set[str]:
+    """Names of the settings that are what they are where only the steps, or the preset, are stated."""
+    steps, optimiser, name, model = (settings[key] for key in ("steps", "optimiser", "preset", "model"))
+    found = set()
+    if isinstance(steps, int) and isinstance(optimiser, dict) and optimiser["warmup_steps"] == usual_warmup(steps):
+        found.add("optimiser.warmup_steps")
+    if isinstance(name, str) and name in PRESETS and isinstance(model, dict):
+        found |= {f"model.{key}" for key, value in _plain(PRESETS[name]).items() if model.get(key) == value}
+    return found
 
 
 def _differences(old: object, new: object, name: str = "") -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from asr.errors import TrainingError
+from asr.errors import ConfigError, TrainingError
 from asr.lock import locked
 from asr.manifest import Utterance
 from asr.tokenizer import Tokenizer
@@ -94,7 +94,7 @@ def test_the_poison_works(tmp_path: Path, poisoned: dict[str, str]) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from asr.errors import TrainingError
+from asr.errors import ConfigError, TrainingError
 from asr.lock import locked
 
 with locked(Path(sys.argv[1]), "training", TrainingError, print):
@@ -172,6 +172,28 @@ def test_the_processes_of_one_run_belong_together(
     monkeypatch.setenv("LOCAL_RANK", "1")
     with folder.held():  # the first process holds it for all
         assert folder.goes_on_from(chirp_config(), restart=False) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ({"steps": 100}, {"steps": 70}, "steps"),  # the warm-up follows from them
+        ({"steps": 100, "optimiser": {"warmup_steps": 3}}, {"steps": 70}, "optimiser.warmup_steps, steps"),
+        ({"steps": 100}, {"steps": 70, "optimiser": {"warmup_steps": 3}}, "optimiser.warmup_steps, steps"),
+        ({"preset": "tiny"}, {"preset": "base"}, "preset"),  # as does the shape of the model
+        ({"preset": "tiny"}, {"preset": "base", "model": {"heads": 2}}, "preset, model.heads"),
+        ({"preset": "tiny", "model": {"halve_after": 0}}, {"preset": "base"}, "preset, model.halve_after"),
+        ({"model": {"windows": [9]}}, {}, "model.windows"),
+    ],
+)
+def test_only_what_was_stated_is_named_where_a_run_has_other_settings(
+    tmp_path: Path, before: Settings, after: Settings, named: str
+) -> None:
+    folder = Folder(tmp_path)
+    folder.begin(build(before), restart=False)
+    folder.last.touch()
+    with pytest.raises(ConfigError, match=re.escape(f"holds a run with other settings ({named}); choose another")):
+        folder.goes_on_from(build(after), restart=False)
 
 
 def lines_of(config: TrainConfig, texts: list[str]) -> list[str]:
