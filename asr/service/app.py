@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from asr.errors import CepstraError, ConfigError
+from asr.errors import CepstraError, ConfigError, PhrasesError
 from asr.phrases import PhraseSet
 from asr.phrases.phrase_set import text_of
 from asr.service import commands, health, openai, page_routes, refusals, vosk, websocket
@@ -40,12 +40,12 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with spool() as folder:
             phrases = PhraseStore(None if settings.state is None else settings.state / "phrases")
-            given = [_read(file) for file in settings.phrases]
+            given = [(file, *_read(file)) for file in settings.phrases]
             pool = Pool(settings, phrases, metrics, folder)
             await pool.start()
             try:
-                for name, text in given:
-                    phrases.put(await _checked(pool, name, text))
+                for file, name, text in given:
+                    phrases.put(await _checked(pool, file, name, text))
                 app.state.service = State(settings, metrics, phrases, pool, folder)
                 app.state.transcriber = pool
                 async with _wyoming(settings, pool, metrics):
@@ -134,5 +134,8 @@ def _read(file: Path) -> tuple[str, str]:
     return name, text
 
 
-async def _checked(pool: Pool, name: str, text: str) -> Stored:
-    return Stored.of(name, text, await pool.check_phrases(name, text), fixed=True)
+async def _checked(pool: Pool, file: Path, name: str, text: str) -> Stored:
+    try:
+        return Stored.of(name, text, await pool.check_phrases(name, text), fixed=True)
+    except PhrasesError as error:  # what the model can't write: of the set, for all that a worker knows
+        raise PhrasesError(f"{file}{str(error).removeprefix(name)}") from None

@@ -128,6 +128,25 @@ def test_the_command_says_in_one_line_why_it_does_not_start(arguments: list[str]
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("lights on\n(lights off\n", "2:1: '(' is never closed"),
+        ("lights on\n光 on\n", "2:1: the model has no letters"),
+    ],
+    ids=["read", "compiled"],
+)
+def test_a_faulty_phrase_file_of_the_start_is_named_with_its_place(tmp_path: Path, content: str, fault: str) -> None:
+    file = tmp_path / "My lights.txt"
+    file.write_text(content, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-m", "asr", "serve", "--port", "0", "--phrases", file],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith(f"cepstra: {file}:{fault}")
+
+
 def test_every_setting_and_its_default_is_documented() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("## Settings\n")[2]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
