@@ -69,8 +69,9 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
     }
     try:
+        _check_depth(config)  # as whoever reads it will
         parts = {_CONFIG: json.dumps(config, indent=1, allow_nan=False).encode(), **parts}
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise BundleError(f"{path}: the facts can't be written as JSON ({error}); use plain values") from None
     _FILE.write(path, parts)
 

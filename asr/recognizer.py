@@ -49,6 +49,7 @@ DEFAULT_WEIGHTS = DEFAULT_BUNDLE.with_suffix(".safetensors")  # of the same mode
 SHIPPED = "the one that ships with Cepstra"  # what it is called where a path stands otherwise
 GROUP_FILES = 8  # so many short recordings, or a batch full of sound, are read before any of them is decoded
 MOST_THREADS = 1024
+SURE = 0.9  # confidence from which a command is no two
 WIDEST_BEAM = 64  # a wider one finds nothing better, and would search for minutes
 
 
@@ -341,7 +342,10 @@ class Recognizer:
         if not (self._threads > 1 and self._detects and len(pieces) == 1 and sounds_throughout(pieces[0], rate)):
             return [speech_in(samples, rate, detect=self._detects) for samples in pieces], None
         (samples,) = pieces
-        looking = Beside(partial(speech_in, samples, rate, detect=True))
+        try:
+            looking = Beside(partial(speech_in, samples, rate, detect=True))
+        except RuntimeError:  # as many threads as there may be
+            return [speech_in(samples, rate, detect=True)], None
         memory = self._backend.encode([samples])
         speech = looking.result()
         whole = speech is not None and (speech.start, speech.end) == (0, len(samples))
@@ -352,13 +356,17 @@ class Recognizer:
     ) -> list[tuple[int, Piece]]:
         """A piece that is no command as it is, but commands one after the other, becomes these, each with its start.
 
-        That is so where every part between two short pauses is one: there is little else than commands that is.
+        That is so where every part between two short pauses is one: there is little else than commands that is. Where
+        the piece is one as well, but not surely, as a sentence said twice may be, each part must be a surer one.
         """
-        if held is not None and whole.meaning is not None and whole.meaning.rejected == "unknown-command":
+        meaning = whole.meaning
+        if held is not None and meaning is not None and meaning.rejected != "too-short" and meaning.confidence < SURE:
             spans = breaths(samples, self.bundle.front_end.sample_rate)
             if len(spans) > 1:
                 parts = list(self._decode([samples[a:b] for a, b in spans], [speech] * len(spans), held))
-                if all(part.meaning is not None and part.meaning.command is not None for part in parts):
+                least = 0.0 if meaning.command is None else meaning.confidence
+                found = [part.meaning for part in parts if part.meaning is not None]
+                if len(found) == len(parts) and all(m.command is not None and m.confidence > least for m in found):
                     return [(start, part) for (start, _), part in zip(spans, parts, strict=True)]
         return [(0, whole)]
 

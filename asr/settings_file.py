@@ -94,3 +94,5 @@ def parse_yaml(text: str) -> object:
         return yaml.load(text, _Plain)  # noqa: S506  a SafeLoader
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except (LookupError, AttributeError, TypeError) as error:  # what PyYAML makes of a tag whose text isn't of its kind
+        raise ValueError(f"a tag (!!) that its text doesn't fit ({error})") from None

@@ -49,10 +49,12 @@ class MfccSpec:
     n_cepstra: int = 40  # coefficients kept, c0 first
     c0: Literal["cepstrum", "energy", "raw_energy"] = "cepstrum"  # or the frame's log energy, after or before windowing
     energy_floor: float = 1e-6  # of the energy in c0, in units of the scaled samples squared
-    lifter: float = 0.0  # cepstral lifter Q (Kaldi: 22); 0 is off, since each cepstrum is divided by its spread anyway
+    lifter: float = 0.0  # cepstral lifter Q (Kaldi: 22), which makes high cepstra larger; 0 is off
     normalisation: Literal["utterance", "running", "none"] = "utterance"  # which mean is taken off each cepstrum
     running_frames: int = 300  # "running": the mean of this many frames up to and including the present one
-    spread: tuple[float, ...] | None = None  # standard deviation of each cepstrum over the training corpus; None: ones
+    # What each cepstrum is divided by; None: ones. A training that states none takes the standard deviation of all
+    # cepstra over its corpus, the same number for each
+    spread: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, hint in _types().items():

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,9 @@ from asr.cli.bundle_summary import percent, shown
 
 if TYPE_CHECKING:
     from asr.bundle import Bundle
+
+MOST = 1e9  # utterances, or errors to a word
+LONGEST = 1000  # characters of a name, which may be a path
 
 bundle_app = typer.Typer(name="bundle", help="What a model file holds, and what is noted in it.", no_args_is_help=True)
 
@@ -99,11 +103,9 @@ def error_rates(path: Path, bundle: Path, own: str) -> tuple[str, dict[str, dict
     figures: Any = None
     try:
         figures = json.loads(path.read_text(encoding="utf-8"))
-        by, beam = figures["run"]["by"], int(figures["run"]["settings"]["beam"])
-        model, measured = str(figures["run"]["model"]), _digest_in(figures["run"])
-        rates = {
-            str(group["name"]): {key: group[key] for key in ("utterances", "wer", "cer")} for group in figures["groups"]
-        }
+        by, beam = figures["run"]["by"], _number(figures["run"]["settings"]["beam"], int)
+        model, measured = _words(figures["run"]["model"]), _digest_in(figures["run"])
+        rates = _all_rates(figures["groups"])
     except OSError as error:
         raise CepstraError(
             f"{path}: can't be read ({error.strerror}); give a file of `cepstra evaluate --json`"
@@ -117,7 +119,38 @@ def error_rates(path: Path, bundle: Path, own: str) -> tuple[str, dict[str, dict
     check_measured(path, model, measured, bundle, own)
     if by != "source":
         raise CepstraError(f"{path}: error rates by {by}; people's names stay out of a bundle: evaluate by source")
+    if not rates:
+        raise CepstraError(f"{path}: no recording was measured; give a file of `cepstra evaluate --json` of some")
     return ("greedy" if beam == 1 else f"beam {beam}"), rates
+
+
+def _all_rates(groups: list[Any]) -> dict[str, dict[str, Any]]:
+    """By name. Raises ValueError for what isn't figures, or there twice, and others for what isn't of their form."""
+    rates = {_words(group["name"]): _rates(group) for group in groups}
+    if len(rates) < len(groups):
+        raise ValueError("one name twice")
+    return rates
+
+
+def _rates(group: Mapping[str, Any]) -> dict[str, float | None]:
+    rates = {key: None if group[key] is None else _number(group[key], int | float) for key in ("wer", "cer")}
+    return {"utterances": _number(group["utterances"], int), **rates}
+
+
+def _number(value: object, kinds: UnionType | type[int]) -> float:
+    """A number from 0 on. Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isinstance(value, kinds):
+        raise TypeError("no number")
+    if not 0 <= value <= MOST:
+        raise ValueError("no figure")
+    return value
+
+
+def _words(value: object) -> str:
+    """A name that can be shown. Raises ValueError."""
+    if not isinstance(value, str) or not value.isprintable() or len(value) > LONGEST:
+        raise ValueError("no name")
+    return value
 
 
 def _digest_in(run: Mapping[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -19,6 +20,8 @@ except ImportError:  # Windows, where a folder can't be locked: what was killed 
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "cepstra-serve-"
+_NAME = re.compile(re.escape(PREFIX) + "[a-z0-9_]{8}")
+_FILE = re.compile(r"bundle-\d+\.cepstra|[0-9a-f]{32}\.upload|\..*\.part")
 YOUNG_SECONDS = 60  # a folder may not be locked yet for a moment
 
 
@@ -40,7 +43,7 @@ def spool() -> Iterator[Path]:
 
 def _sweep(place: Path) -> None:
     """Take away the folders of services that are no more: the system drops a process's locks when it ends."""
-    for folder in place.glob(f"{PREFIX}*"):
+    for folder in filter(_is_ours, place.glob(f"{PREFIX}*")):
         with suppress(OSError):  # it went in between, or can't be looked at
             status = folder.lstat()
             ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
@@ -52,6 +55,13 @@ def _sweep(place: Path) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
                 finally:
                     os.close(held)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder has a name that tempfile gives, and holds nothing but what a service puts there."""
+    with suppress(OSError):
+        return _NAME.fullmatch(folder.name) is not None and all(_FILE.fullmatch(file.name) for file in folder.iterdir())
+    return False
 
 
 def _lock(folder: Path) -> int | None:

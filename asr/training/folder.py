@@ -16,6 +16,7 @@ from asr.errors import ConfigError, TrainingError
 from asr.files import write_atomically
 from asr.lock import locked
 from asr.model.config import PRESETS
+from asr.settings_file import read_settings
 from asr.training.config import TrainConfig, usual_warmup
 from asr.training.console import rank, say
 from asr.training.refusals import inner_settings
@@ -136,8 +137,8 @@ class Folder:
         if not self.settings.exists():
             return {}
         try:
-            old = yaml.safe_load(self.settings.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, ValueError):
+            old = read_settings(self.settings)
+        except ConfigError:
             old = None
         if not isinstance(old, dict) or not {"model", "front_end", "data", "augmentation", "optimiser"} <= set(old):
             raise ConfigError(f"{self.settings}: not written by a run, and would be replaced; choose another output")

@@ -159,15 +159,19 @@ def _kept(config: TrainConfig, source: Trained) -> Iterator[str]:
 
 
 def measure_spread(data: Packed, spec: MfccSpec, most: int = 1000) -> tuple[float, ...]:
-    """Standard deviation of each cepstrum around its utterance's mean, over up to `most` utterances."""
-    squares, count = np.zeros(spec.n_cepstra), 0
+    """What all cepstra are divided by: one number, their standard deviation around their utterances' means.
+
+    Over up to `most` utterances. Not each by its own: the higher a cepstrum, the smaller it is and the less it says of
+    words, and a model that begins with all of them as large has to find that out first.
+    """
+    squares, count = 0.0, 0
     for i in np.linspace(0, len(data) - 1, min(most, len(data))).astype(int):
         cepstra = mfcc(data.samples(int(i)), replace(spec, spread=None, normalisation="utterance")).astype(np.float64)
-        squares += (cepstra**2).sum(axis=0)
-        count += len(cepstra)
-    spread = np.sqrt(squares / max(1, count))
-    # A cepstrum that never moves tells nothing: it is left as it is, not blown up
-    return tuple(float(s) if s > 1e-6 else 1.0 for s in spread.round(5))
+        squares += float((cepstra**2).sum())
+        count += cepstra.size
+    spread = round(float(np.sqrt(squares / max(1, count))), 5)
+    # Cepstra that never move tell nothing: they are left as they are, not blown up
+    return (spread if spread > 1e-6 else 1.0,) * spec.n_cepstra
 
 
 def _usable(sounds: _Sounds, tokenizer: Tokenizer, augmenter: Augmenter, config: TrainConfig) -> tuple[Packed, Packed]:

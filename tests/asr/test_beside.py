@@ -99,6 +99,16 @@ def test_the_encoder_does_not_wait_for_the_detector(monkeypatch: pytest.MonkeyPa
     assert recognizer.transcribe(clip).text
 
 
+def test_where_no_thread_can_be_started_one_does_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    clip, recognizer = spoken_throughout(), Recognizer(threads=2)
+    wanted = recognizer.transcribe(clip)
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert recognizer.transcribe(clip) == wanted
+
+
 def test_what_fails_beside_is_told_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_samples: Floats, _rate: int, *, detect: bool) -> object:
         raise MemoryError(f"no room to look ({detect})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -142,6 +143,28 @@ def test_older_figures_go_by_the_file_that_they_name(path: Path, tmp_path: Path)
         cepstra("bundle", "describe", path, "--evaluation", written)
 
 
+GROUP = {"name": "digits", "utterances": 3, "wer": 0.5, "cer": None}
+
+
+ODD: list[dict[str, Any]] = [
+    {"wer": "abc"}, {"wer": -3}, {"wer": True}, {"wer": [[]]}, {"wer": math.inf}, {"wer": 1e308}, {"cer": {}},
+    {"utterances": "many"}, {"utterances": 1.5}, {"utterances": -1}, {"name": None}, {"name": "a\nb"},
+    {"name": "x" * 3000},
+]  # fmt: skip
+
+
+def _edited(group: dict[str, Any], beam: object = 1) -> str:
+    """Figures of a model that is no more, but for these changes."""
+    run = {"by": "source", "model": "x" * 900, "settings": {"beam": beam}}
+    return json.dumps({"run": run, "groups": [GROUP | group]})
+
+
+def test_figures_of_a_model_that_is_no_more_are_taken(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(_edited({}))
+    assert "noted" in cepstra("bundle", "describe", path, "--evaluation", tmp_path / "old.json")
+    assert read_bundle(path).facts["error_rates"]["greedy"]["digits"] == {"utterances": 3, "wer": 0.5, "cer": None}
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
@@ -150,6 +173,11 @@ def test_older_figures_go_by_the_file_that_they_name(path: Path, tmp_path: Path)
         ("[1]", "not figures"),
         ("{}", "not figures"),
         ('{"run": {"by": "source", "model": "x", "digest": 7, "settings": {"beam": 1}}, "groups": []}', "not figures"),
+        *((_edited(change), "not figures") for change in ODD),
+        *((_edited({}, beam=beam), "not figures") for beam in (-4, 1.7, True, "8", math.inf, None)),
+        (json.dumps(json.loads(_edited({})) | {"groups": [GROUP, GROUP]}), "not figures"),
+        (json.dumps(json.loads(_edited({})) | {"groups": {}}), "no recording was measured"),
+        (json.dumps(json.loads(_edited({})) | {"groups": []}), "no recording was measured"),
         ("[" * 100_000, "not figures"),
         ('{"run": {"by": "source", "settings": {"beam": 1}}, "groups": [1]}', "not figures"),
         (

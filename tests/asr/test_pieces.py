@@ -60,3 +60,18 @@ def test_a_command_beside_other_words_is_none() -> None:
         assert not found.commands
         assert found.meaning is not None
         assert found.meaning.rejected == "unknown-command"
+
+
+@needs_model
+@pytest.mark.parametrize("gap", [0.6, 1.0, 1.3, 1.5, 2.0])
+def test_a_command_said_twice_is_two(gap: float) -> None:
+    """The graph stretches one sentence over both, and it is not sure of that."""
+    phrases = ["brighten the hallway standing light", "go to the den", "open the trunk", "raise the blinds"]
+    recognizer = Recognizer(phrases=phrases)
+    clips = SAMPLES.parent / "example" / "clips"
+    for name in ("go_to_the_den", "open_the_trunk", "raise_the_blinds"):
+        said = read_audio(clips / f"{name}.ogg")
+        found = recognizer.transcribe(np.concatenate([said, silence(gap), said]))
+        assert [each.command.sentence for each in found.commands] == [name.replace("_", " ")] * 2
+        first, second = found.commands
+        assert first.end < second.start

@@ -284,3 +284,13 @@ def test_links_in_a_circle_are_a_matter_of_opening_them(tmp_path: Path) -> None:
     assert load_config(write(tmp_path, "output: loop1/x")).output.endswith("loop1/x")
     with pytest.raises(ConfigError, match="can't be read"):
         load_config(tmp_path / "loop1" / "x.yaml")
+
+
+@pytest.mark.parametrize("value", ['!!bool "x"', '!!int ""', '!!int "+"', '!!timestamp "x"', '!!float "x"', "[" * 3000])
+def test_tags_that_do_not_fit_are_refused_in_one_line(tmp_path: Path, value: str) -> None:
+    (tmp_path / "my.yaml").write_text(f"seed: {value}\n")
+    with pytest.raises(ConfigError, match=r"my\.yaml: not YAML") as caught:
+        load_config(tmp_path / "my.yaml")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="the value is not YAML that can be read"):
+        load_config(None, [f"seed={value}"])

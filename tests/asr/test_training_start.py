@@ -94,7 +94,7 @@ def test_the_poison_works(tmp_path: Path, poisoned: dict[str, str]) -> None:
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from asr.errors import ConfigError, TrainingError
+from asr.errors import TrainingError
 from asr.lock import locked
 
 with locked(Path(sys.argv[1]), "training", TrainingError, print):
@@ -265,3 +265,18 @@ def test_a_loader_does_not_keep_a_failed_run_alive(tmp_path: Path, settings_file
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)  # noqa: PLW1510
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+@pytest.mark.parametrize("written", ['seed: !!bool "x"', 'seed: !!int ""', "[" * 3000, "- 1", "seed: 1", None])
+def test_a_config_that_no_run_wrote_stays(
+    chirp_config: Callable[..., TrainConfig], tmp_path: Path, written: str | None
+) -> None:
+    path = tmp_path / "run" / "config.yaml"
+    path.parent.mkdir()
+    if written is None:
+        os.mkfifo(path)  # which would keep whoever reads it waiting
+    else:
+        path.write_text(written)
+    with pytest.raises(ConfigError, match=r"config\.yaml: not written by a run, and would be replaced"):
+        Folder(path.parent).goes_on_from(chirp_config(), restart=False)
+    assert path.exists()

@@ -89,10 +89,11 @@ def test_what_is_no_ones_folder_stays(place: Path) -> None:
         folder.mkdir()
     for path in (elsewhere, place / f"{PREFIX}file", other):
         age(path)
-    old = place / f"{PREFIX}old"
-    old.mkdir()
-    (old / "recording.upload").write_text("x")
-    age(old)
+    old, named, mine = (place / f"{PREFIX}{name}" for name in ("abcd_123", "recordings", "abcd_124"))
+    for folder, file in ((old, f"{32 * 'a'}.upload"), (named, f"{32 * 'a'}.upload"), (mine, "my.wav")):
+        folder.mkdir()
+        (folder / file).write_text("x")
+        age(folder)
     with spool():
         pass
     assert (elsewhere / "kept").exists()
@@ -100,3 +101,5 @@ def test_what_is_no_ones_folder_stays(place: Path) -> None:
     assert other.exists()
     assert (place / f"{PREFIX}file").exists()
     assert not old.exists()
+    assert named.exists()
+    assert mine.exists()
