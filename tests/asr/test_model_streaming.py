@@ -144,12 +144,16 @@ def test_a_position_is_there_with_the_last_sample_of_its_block_and_no_sooner() -
 
 def test_the_delay_is_what_the_model_needs_but_for_a_part_of_a_block() -> None:
     model = _model(spec=replace(SPEC, normalisation="none"))
+    with torch.no_grad():
+        for weight in model.encoder.parameters():  # so that far positions count for more than rounding
+            weight.mul_(3)
     samples = _noise(480 * 40)
     memory = _whole(model, samples).memory_v
-    # The last sample that position 20 depends on: of frame 3 (20 + 6) + 7, which ends before 160 * 85 + 400
-    for at, depends in ((13999, True), (14000, False)):
+    # The last samples that position 20 depends on: of frame 3 (20 + 6) + 7, which ends before 160 * 85 + 400, and whose
+    # window fades the very last one to nothing
+    for at, depends in ((13990, True), (14000, False)):
         changed = samples.copy()
-        changed[at:] = 0.3
+        changed[at:] = 1000 * _noise(len(samples) - at, 1)
         moved = np.abs(_whole(model, changed).memory_v - memory)[:, :, 20].max()
         assert (moved > 1e-7) == depends
     assert 14000 <= 480 * (20 + 1 + 9) < 14000 + 480

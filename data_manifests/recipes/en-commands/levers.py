@@ -30,6 +30,7 @@ LEVERS: dict[str, list[str]] = {
     "no splicing": ["model.splice=0"],
     "no windows": ["model.windows=[]"],
     "13 cepstra": ["front_end.n_cepstra=13"],
+    "20 cepstra": ["front_end.n_cepstra=20"],
     "CTC 0.2": ["loss.ctc_weight=0.2"],
     "CTC 0.8": ["loss.ctc_weight=0.8"],
     "vocabulary 64": ["vocab_size=64"],
