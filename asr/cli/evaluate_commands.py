@@ -63,10 +63,10 @@ def evaluate_commands_with(
     asked = replace(asked, settings={**asked.settings, "beam": beam, "phrases": phrases.name})
     rows = read_all(asked.manifests, asked.limit)
     meant = {id(utterance): phrases.command(utterance.text) for _, utterance in rows}
-    if doubt := _doubt([(utterance.text, meant[id(utterance)]) for _, utterance in rows], asked, phrases):
-        asked.err.print(Text(doubt), soft_wrap=True)
     nearby = Nearest(phrases) if nearest else None
     recogniser = commander()
+    if doubt := _doubt([(utterance.text, meant[id(utterance)]) for _, utterance in rows], asked, phrases):
+        asked.err.print(Text(doubt), soft_wrap=True)
     asked = replace(asked, digest=digest_of(recogniser))
     heard, run = transcribe_rows(_Held(recogniser), rows, asked)
     trials = [
