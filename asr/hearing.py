@@ -15,6 +15,8 @@ from audio.speech import FRAME_SECONDS, LEVEL_RANGE_DB, frame_energies
 from audio.vad import MARGIN_SECONDS, find_speech
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from asr.bundle import Bundle
@@ -87,6 +89,13 @@ def speech_in(samples: NDArray[np.float32], rate: int, *, detect: bool) -> Speec
         return Speech(0, len(samples), 1.0) if np.abs(samples).max(initial=0.0) >= SILENCE else None
     spans, certainty = find_speech(samples, rate)
     return Speech(spans[0][0], spans[-1][1], certainty) if spans else None
+
+
+def looks_beside(pieces: Sequence[NDArray[np.float32]], rate: int, threads: int) -> bool:
+    """Whether a recogniser with so many threads looks for speech in these while it encodes: in a single one that is
+    most likely decoded from end to end.
+    """
+    return threads > 1 and len(pieces) == 1 and sounds_throughout(pieces[0], rate)
 
 
 def sounds_throughout(samples: NDArray[np.float32], rate: int) -> bool:

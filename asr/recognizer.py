@@ -20,7 +20,7 @@ from asr import given
 from asr.beside import Beside
 from asr.bundle import Bundle, read_bundle
 from asr.errors import AudioError, CepstraError, ConfigError
-from asr.hearing import UNTAUGHT, Ear, Speech, evidence_of_speech, sounds_throughout, speech_in
+from asr.hearing import UNTAUGHT, Ear, Speech, evidence_of_speech, looks_beside, speech_in
 from asr.manifest.records import Utterance
 from asr.pieces import BATCH_SECONDS, PIECE_SECONDS, WINDOW_SECONDS, batches, breaths, cut, windows
 from asr.runtime import OnnxBackend
@@ -339,7 +339,7 @@ class Recognizer:
         another. The answer is the same, only sooner.
         """
         rate = self.bundle.front_end.sample_rate
-        if not (self._threads > 1 and self._detects and len(pieces) == 1 and sounds_throughout(pieces[0], rate)):
+        if not (self._detects and looks_beside(pieces, rate, self._threads)):
             return [speech_in(samples, rate, detect=self._detects) for samples in pieces], None
         (samples,) = pieces
         try:

@@ -12,7 +12,7 @@ import soxr
 
 from asr.benchmark.flops import seconds_at, work_of
 from asr.benchmark.trace import TimedBackend, spans
-from asr.hearing import sounds_throughout, speech_in
+from asr.hearing import looks_beside, speech_in
 from asr.pieces import cut
 from asr.recognizer import Recognizer
 from audio.reading import audio_info, read_audio
@@ -162,11 +162,14 @@ def front_stages(path: Path, rate: int, threads: int) -> dict[str, float]:
     if own != rate:
         samples = soxr.resample(samples, own, rate)
     resampled = time.perf_counter()
-    found = cut(samples, rate)
-    beside = threads > 1 and len(found) == 1 and sounds_throughout(samples, rate)
-    for first, last in [] if beside else found:
-        speech_in(samples[first:last], rate, detect=True)
-    return {"read": read - start, "resample": resampled - read, "speech": time.perf_counter() - resampled}
+    pieces = [samples[first:last] for first, last in cut(samples, rate)]
+    stages = {"read": read - start, "resample": resampled - read, "speech": 0.0}
+    if not looks_beside(pieces, rate, threads):
+        looking = time.perf_counter()
+        for piece in pieces:
+            speech_in(piece, rate, detect=True)
+        stages["speech"] = time.perf_counter() - looking
+    return stages
 
 
 def measure(
