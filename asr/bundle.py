@@ -6,13 +6,13 @@ with its cache), `tokenizer.json`, and `config.json`, which describes the other 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.archive import ArchiveKind
+from asr.digest import sha256
 from asr.errors import BundleError, CepstraError
 from asr.model.config import ModelConfig
 from asr.tokenizer import Tokenizer
@@ -66,7 +66,7 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
         "front_end": bundle.front_end.to_dict(),
         "model": bundle.model.to_dict(),
         "facts": bundle.facts,
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()},
+        "sha256": {name: sha256(data) for name, data in parts.items()},
     }
     try:
         _check_depth(config)  # as whoever reads it will
@@ -95,7 +95,7 @@ def _understand(path: Path, parts: dict[str, bytes]) -> Bundle:
             "export it again, or install the version of Cepstra that wrote it"
         )
     for name in _PARTS:
-        if hashlib.sha256(parts[name]).hexdigest() != digests.get(name):
+        if sha256(parts[name]) != digests.get(name):
             raise BundleError(f"{path}: {name} is damaged (its digest differs); fetch or export the bundle again")
     try:
         return Bundle(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -36,7 +35,7 @@ def atomic(path: Path, error: type[CepstraError] = CepstraError) -> Iterator[Bin
                 yield file
             return
         target = real_path(path)
-        part = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.part")
+        part = target.with_name(f".{target.name[:40]}.{os.urandom(4).hex()}.part")
         try:
             with part.open("xb") as file:
                 yield file

@@ -316,6 +316,7 @@ finally:
     assert ("soxr" in loaded) is (rate != RATE)
     assert "onnxruntime" in loaded
     assert not loaded & {"concurrent.futures", "numpy.random", "asr.cli.train", "asr.cli.export", "asr.evaluation"}
+    assert "_hashlib" not in loaded  # OpenSSL
 
 
 def test_graphs_are_in_memory_once(bundle: Bundle, tmp_path: Path) -> None:
