@@ -30,7 +30,7 @@ def kinds(report: Report) -> Iterator[Kind]:
     yield from _kind(
         "sound alike (sounds that differ, per cent)",
         [f"{pair.one!r} and {pair.other!r} ({100 * pair.distance:.0f})" for pair in report.alike],
-        "give one of the two another wording, if it is yours to choose",
+        "give one of the two another wording, or leave it out, if that is yours to choose",
     )
     yield from _kind(
         "spelt with many single letters: the model may hardly know them",

@@ -223,6 +223,17 @@ def test_what_does_not_sound_alike() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"), [("set", "degrees"), ("turn the heating in the living room to", ""), ("", "please")]
+)
+def test_words_that_sentences_share_make_them_no_more_alike(before: str, after: str) -> None:
+    words = ["four", "five", "nine", "fifteen", "fifty", "right", "write", "twenty four", "twenty five", "ice cream"]
+    sentences = {" ".join([before, word, after]).strip(): word for word in words}
+    found = [(sentences[one], sentences[other], distance) for one, other, distance in pairs(list(sentences))]
+    assert sorted(found) == sorted(pairs(words))
+    assert [(one, other) for one, other, _ in found] == [("right", "write"), ("fifteen", "fifty")]
+
+
+@pytest.mark.parametrize(
     ("wanted", "first"), [("Intent7", "intent7"), ("intnet 12", "intent12"), ("zzz", "intent0"), ("", "intent0")]
 )
 def test_known_intents_are_listed_nearest_first(
