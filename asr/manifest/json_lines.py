@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from asr.errors import ManifestError
 from asr.manifest.faults import Fault
+from audio.identify import is_other_sound, is_wave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,6 +28,11 @@ def scan_json(path: Path) -> Iterator[tuple[int, dict[str, Any] | Fault]]:
             head = file.read(4096)
             if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise ManifestError(f"{path}: is UTF-16: save it as UTF-8")
+            if is_wave(head) or is_other_sound(head):
+                raise ManifestError(
+                    f"{path}: is a recording, not a manifest: `cepstra transcribe` takes recordings, "
+                    "`cepstra manifest import` makes a manifest of a folder of them"
+                )
             if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
                 yield from _scan_array(path, head + file.read())
                 return

@@ -3,8 +3,8 @@
 A key is made letter by letter, as in Metaphone, for English: letters that are spoken alike become one ("c" before "e"
 is "s", otherwise "k"; "ph" is "f"; "v" is "f", "d" is "t", "b" is "p", "z" is "s"), silent ones go ("k" in "kn", "e" at
 the end), doubled ones are one, and every run of vowels is one "a". So "fifteen" is "faftan" and "fifty" "fafta".
-Two are alike if what differs, without the words that both begin and end with, differs by no more than one sound in five:
-"set fifteen degrees" and "set fifty degrees" are as alike as "fifteen" and "fifty", and "set four degrees" is like neither.
+Two are alike if, without the words that both begin and end with, no more than one sound in five differs: "set fifteen
+degrees" and "set fifty degrees" are as alike as "fifteen" and "fifty", and "set four degrees" is like neither.
 """
 
 from __future__ import annotations

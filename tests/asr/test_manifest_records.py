@@ -115,6 +115,15 @@ def test_what_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
         read_manifest(raw(tmp_path, json.dumps(ROW).encode("utf-16")))
 
 
+@pytest.mark.parametrize("kind", ["wav", "flac", "ogg", "mp3"])
+def test_a_recording_is_no_manifest(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"lights.{kind}"
+    soundfile.write(path, np.sin(np.arange(8000) / 5), 16000)
+    for read in (read_manifest, lambda path: list(iter_manifest(path))):
+        with pytest.raises(ManifestError, match=rf"lights\.{kind}: is a recording, not a manifest.*transcribe"):
+            read(path)
+
+
 def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert read_manifest(raw(tmp_path, b"")) == []
     assert read_manifest(raw(tmp_path, b"\xef\xbb\xbf[ ]")) == []

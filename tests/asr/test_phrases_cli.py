@@ -227,7 +227,7 @@ def test_what_does_not_sound_alike() -> None:
 )
 def test_words_that_sentences_share_make_them_no_more_alike(before: str, after: str) -> None:
     words = ["four", "five", "nine", "fifteen", "fifty", "right", "write", "twenty four", "twenty five", "ice cream"]
-    sentences = {" ".join([before, word, after]).strip(): word for word in words}
+    sentences = {f"{before} {word} {after}".strip(): word for word in words}
     found = [(sentences[one], sentences[other], distance) for one, other, distance in pairs(list(sentences))]
     assert sorted(found) == sorted(pairs(words))
     assert [(one, other) for one, other, _ in found] == [("right", "write"), ("fifteen", "fifty")]
