@@ -29,6 +29,7 @@ _RUN_UP = 0.5  # s: what lossy decoders need to hear before they are exact
 _LAST_PAGE = 10.0  # s: an Ogg page is shorter; libsndfile's seeks into the last one of Vorbis land 1 ms off
 _BLOCK = 1 << 14  # frames skipped at a time
 _FIRST_PAGE = b"OggS\0\2"  # of an Ogg recording
+_HEADER = 512  # bytes: with fewer no such file has both a header and sound
 _SEARCHED = 1 << 17  # bytes, two pages
 _LONGEST_FRAME = 1441  # bytes, of MP3
 
@@ -54,6 +55,8 @@ class SndfileReader:
                 self._file = Sequential(window)
         except soundfile.LibsndfileError as error:
             window.check()
+            if window.size < _HEADER:
+                raise unusable(window.name, "damaged: cut off within its header", "record or copy it again") from None
             raise unusable(window.name, f"can't be decoded ({_reason(error)})", CONVERT) from None
         self._window = window
         self._frame = 0

@@ -61,10 +61,11 @@ def floats(samples: NDArray[Any], subtype: str = "FLOAT", container: str = "WAV"
         (b"\x81\x93" * 5000, "not a sound file, or of an unknown kind; .*need their format stated"),
         (b"\0", "begins with zeros"),
         (b"RIF", "not sound but text"),
-        (b"fLaC", "can't be decoded"),
+        (b"fLaC", "damaged: cut off within its header; record or copy it again"),
+        (b"fLaC" + bytes(999), "can't be decoded"),
         (b"OggS" + bytes(999), "can't be decoded"),
         (b"ID3\x04" + bytes(999), "can't be decoded"),
-        (b"FORM\0\0\0\x10AIFF" + bytes(99), "can't be decoded"),
+        (b"FORM\0\0\0\x10AIFF" + bytes(999), "can't be decoded"),
         (b"caff" + bytes(999), "can't be decoded"),
     ],
 )
@@ -78,6 +79,15 @@ def test_what_is_no_sound(content: bytes, said: str, name: str, tmp_path: Path) 
         message = str(caught.value)
         assert "\n" not in message
         assert "; " in message
+
+
+@pytest.mark.parametrize("kind", ["FLAC", "OGG", "MP3"])
+def test_what_is_cut_off_in_its_header(kind: str, tmp_path: Path) -> None:
+    whole = io.BytesIO()
+    soundfile.write(whole, np.sin(np.arange(16000) / 5), 16000, format=kind)
+    for length in (4, 7, 10, 30, 41):
+        with pytest.raises(AudioError, match="; record (or copy )?it again$"):
+            read_audio(whole.getvalue()[:length])
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
