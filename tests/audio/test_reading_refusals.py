@@ -82,11 +82,11 @@ def test_what_is_no_sound(content: bytes, said: str, name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["FLAC", "OGG", "MP3"])
-def test_what_is_cut_off_in_its_header(kind: str, tmp_path: Path) -> None:
+def test_what_is_cut_off_in_its_header(kind: str) -> None:
     whole = io.BytesIO()
     soundfile.write(whole, np.sin(np.arange(16000) / 5), 16000, format=kind)
     for length in (4, 7, 10, 30, 41):
-        with pytest.raises(AudioError, match="; record (or copy )?it again$"):
+        with pytest.raises(AudioError, match=r"; record (or copy )?it again$"):
             read_audio(whole.getvalue()[:length])
 
 

@@ -2,7 +2,7 @@
 
   python truncate.py twelfth/best.ckpt truncated.ckpt
 
-Its weights take over what each cepstrum was divided by, so that it hears the same but for the cepstra that are left out.
+Its weights take over what each cepstrum was divided by: it hears the same but for the cepstra that are left out.
 """
 
 from __future__ import annotations
